@@ -9,7 +9,9 @@ from jax import lax
 from untrace import jaxapi, keep
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits
-from untrace.reduction.passes.contents import simplify_contents
+from untrace.reduction.passes.contents import _one_by_one, simplify_contents
+from untrace.reduction.passes.outliers import outlying
+from untrace.reduction.passes.types import shrink_axes
 from untrace.reduction.program import all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
@@ -222,3 +224,34 @@ def test_all_numbers_of_an_input_may_become_the_one_that_fails():
     simplify_contents(search)
     (left,) = search.best.values
     assert (left == left[0]).all() and left[0] < 0
+
+
+def test_contents_that_were_refused_are_not_tried_again():
+    x, y = np.float32([-2.5, 3.25]), np.float32([1.5, 2.5])
+    jaxpr = jax.make_jaxpr(lambda x, y: jnp.log(x + 2.25) * y)(x, y)
+    search = Search(program_from(jaxpr, (x, y), "xy", "f"), Judge(keep.nan()))
+    simplify_contents(search)
+    n_runs = search.stats.runs
+    search.verdicts.clear()
+    search.simplify(_one_by_one)
+    assert search.stats.runs == n_runs
+
+
+def test_numbers_unlike_the_others_are_found():
+    assert outlying(np.float32([[3, 1], [np.nan, 2]])) == [2, 0]
+    assert outlying(np.float32([3, 0, 2, 5])) == [1, 3]
+    assert outlying(np.array([1, 2, 9])) == [2]
+    assert outlying(np.array([1j, 3 + 4j, 2])) == [1]
+    assert outlying(jnp.ones(3, "bfloat16")) == [0]
+    assert outlying(np.float32(2)) == [] == outlying(np.zeros((0, 3)))
+    assert outlying(jax.random.split(jax.random.key(0), 3)) == []
+
+
+def test_axes_shrink_to_the_element_that_fails():
+    x = 1 + np.abs(floats(16, 2, 12))
+    x[11, 1, 7] = -1
+    jaxpr = jax.make_jaxpr(lambda x: jnp.log(x.reshape(32, 12)).T)(x)
+    search = Search(program_from(jaxpr, (x,), "x", "f"), Judge(keep.nan()))
+    shrink_axes(search)
+    assert search.stats.runs == 1
+    assert search.best.values[0].shape == (1, 1, 1)

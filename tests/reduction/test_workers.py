@@ -596,17 +596,57 @@ def test_a_server_that_still_starts_is_closed():
     assert [outcome.status for outcome in found] == ["lost"]
 
 
-@pytest.mark.corpus
+PLANTED = "from benchmarks.reduce import planted\n"
+NOT_AS_A_WHOLE = "x = planted.fused_bias(x[None].T)[:, 0]\n"
+"""A program with this is not lowered as a whole, only equation by equation."""
+
+
 def test_a_large_program_is_judged_without_compiling_it():
-    body = "for _ in range(2_100): x = x + 1\nreturn jnp.log(x - x) * 0"
+    body = f"{PLANTED}{NOT_AS_A_WHOLE}for _ in range(2_100): x = x + 1\nreturn jnp.log(x - x) * 0"
     outcome = run_job(job(body, wants=frozenset({"blame"})))
-    assert (outcome.blame, outcome.blame_row) == ("log", 2_101)
+    assert outcome.status == "ok"
+    assert outcome.blame == "log"
     assert outcome.outputs[0].n_nan == 3
-    assert "compile" not in outcome.seconds
 
 
 def test_a_large_program_with_control_inputs_is_not_compiled():
-    body = "for _ in range(2_100): x = x + 1\nreturn x"
+    body = f"{PLANTED}{NOT_AS_A_WHOLE}for _ in range(2_100): x = x + 1\nreturn x"
     outcome = run_job(job(body, wants=frozenset({"quick"})))
     assert outcome.status == "ok"
-    assert "compile" not in outcome.seconds
+
+
+@pytest.mark.parametrize("want", ["alone", "blame"])
+@pytest.mark.parametrize(
+    ("last", "ends"),
+    [
+        (
+            "planted.fused_scale(jnp.ones(17) * x[0])",
+            ("raised", "lower", "fused_scale"),
+        ),
+        (
+            "planted.tiled_softmax(jnp.ones(4096) * x[0])",
+            ("raised", "compile", "tiled_softmax"),
+        ),
+        ("planted.checked_rate(x * 0 + 2e3)", ("raised", "run", "checked_rate")),
+        ("planted.fast_gelu(x.astype('bfloat16'))", ("died", "lower", "fast_gelu")),
+        ("planted.table_read(x * 0 - 1)", ("died", "run", "table_read")),
+    ],
+)
+def test_large_programs_fail_at_their_stage_and_name_the_equation(last, ends, want):
+    body = f"{PLANTED}for _ in range(2_100): x = x + 1\nreturn {last}"
+    outcome = run_job(job(body, wants=frozenset({want})))
+    assert (outcome.status, outcome.stage, outcome.blame) == ends
+    assert outcome.blame_row > 2_100
+
+
+def test_what_fails_only_as_a_whole_is_found_in_large_programs():
+    body = f"{PLANTED}for _ in range(2_100): x = x + 1\nreturn planted.fused_bias(x[None].T)"
+    outcome = run_job(job(body, wants=frozenset({"alone"})))
+    assert (outcome.status, outcome.stage) == ("raised", "lower")
+    assert outcome.blame == "fused_bias"
+
+
+def test_the_row_to_blame_is_one_of_the_program_with_its_calls():
+    body = "x = jax.jit(lambda y: y * 2 + 1 - y * 2)(x)\nreturn jnp.log(x - x - 1)"
+    outcome = run_job(job(body, wants=frozenset({"blame"})))
+    assert (outcome.blame, outcome.blame_row) == ("log", 3)

@@ -42,8 +42,9 @@ class Run:
       float64: Enable 64-bit types first; the job's text is made for them.
       wants: What else to find out: "arrays" (the outputs), "blame" (which primitive
         makes the first NaN or inf; of a gradient, whether the function itself has any),
-        "evidence" (what that primitive was given), "quick" (large programs need not be compiled, as
-        those that are fine are for "blame"), "memory", "recompiles", "stack" (where in
+        "evidence" (what that primitive was given), "alone" (large programs first run equation by
+        equation, as for "blame": what fails so is not compiled), "quick" (nor is what does not
+        fail so), "memory", "recompiles", "stack" (where in
         native code it crashes).
       command: Shell command, with `{file}` for the path of the program.
       timeout_s: Wall time for everything, in seconds.

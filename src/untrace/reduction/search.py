@@ -93,9 +93,13 @@ class _Ready:
     digest: str
     trial: Trial | None
     """None if it is known to fail."""
+    number: int
+    """Of the candidate, among those that were given."""
 
 
 Event = Callable[[str, dict[str, Any]], None]
+Edit = tuple[object, Callable[[], Program | None]]
+"""What a change of a program is called, and what makes it."""
 
 
 class Search:
@@ -115,6 +119,7 @@ class Search:
       outcomes: What was seen of the best program, as far as it is known.
       settled: What was found by bisection, or grown in vain; it is not searched again.
       is_hurried: Somebody waits for the result: nothing more is to be run.
+      n_passed: Candidates before the one that was accepted last.
       judging_s: How long each program ran, or waited to.
       n_in_vain: Runs whose verdict came after another candidate had been accepted.
     """
@@ -138,6 +143,7 @@ class Search:
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
         self.settled: set[object] = set()
         self.is_hurried = False
+        self.n_passed = 0
         self.judging_s: list[float] = []
         self.n_in_vain = 0
         self.unfit: Counter[str] = Counter()
@@ -219,11 +225,36 @@ class Search:
                 is_over = waiting is None
             item, future = running.popleft()
             if self._settle(item, future.result()):
+                self.n_passed = item.number
                 for other, pending in running:
                     if not pending.cancel():
                         self._count(other, pending.result())
                         self.n_in_vain += 1
                 return True
+
+    def simplify(self, edits: Callable[[Program], Iterable[Edit]]) -> None:
+        """Accept edits of what a program holds, as long as that helps.
+
+        An edit that was refused is not tried again while the equations stay the same.
+
+        Args:
+          edits: Lists them for the best program, each with its name.
+        """
+        is_found = True
+        while is_found:
+            tried: list[object] = []
+            is_found = self.first(self._untried(edits(self.best), tried))
+            self.settled.update(tried[: self.n_passed + 1] if is_found else tried)
+
+    def _untried(
+        self, edits: Iterable[Edit], tried: list[object]
+    ) -> Iterator[Program | None]:
+        equations = fingerprint(self.best.block.jaxpr)
+        for name, make in edits:
+            key = (equations, name)
+            if key not in self.settled:
+                tried.append(key)
+                yield make()
 
     def smallest(
         self, low: int, high: int, make: Callable[[int], Program | None]
@@ -248,7 +279,7 @@ class Search:
 
     def _ready(self, candidates: Iterable[Program | None]) -> Iterator[_Ready]:
         asked: set[str] = set()  # also what still runs while the next is made ready
-        for program in candidates:
+        for number, program in enumerate(candidates):
             if program is None:
                 self.stats.untraceable += 1
                 continue
@@ -265,7 +296,7 @@ class Search:
                 self.stats.duplicates += is_known
                 if is_known:
                     if self.verdicts.get(digest):
-                        yield _Ready(program, size, digest, None)
+                        yield _Ready(program, size, digest, None, number)
                     continue
                 trial = prepare(program, self.judge.keep)
             except Exception as error:  # this candidate is lost, and no other
@@ -275,7 +306,7 @@ class Search:
             if trial is None:
                 self.stats.untraceable += 1
                 continue
-            yield _Ready(program, size, digest, trial)
+            yield _Ready(program, size, digest, trial, number)
 
     def _settle(self, item: _Ready, verdict: Verdict) -> bool:
         self._count(item, verdict)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.core
 
-from ..evaluate import Evaluator, Place, Step
+from ..evaluate import Evaluator, Handler, Place, Step
 from ..sub_programs import body_param, inner_equations, solver
 from .devices import (
     Devices,
@@ -28,6 +28,7 @@ from .devices import (
 from .grading import (
     INFINITE,
     badness,
+    grade,
     groups,
     is_inexact,
     packed,
@@ -67,6 +68,7 @@ class Stretch(NamedTuple):
       constants: The numbers of literals and constants.
       level: From which grade on flags tell values apart.
       devices: Those that it runs on, if it is the body of a `shard_map`.
+      values: All values by number, if they were kept.
     """
 
     jaxpr: Any
@@ -79,6 +81,7 @@ class Stretch(NamedTuple):
     constants: frozenset[int]
     level: int
     devices: Devices | None = None
+    values: Sequence[Any] | None = None
 
     def entered(self, index: int) -> Stretch:
         """Return the body of a row that is a `shard_map`, on all its devices."""
@@ -119,7 +122,6 @@ def flagged(
     path: tuple[Place, ...] = (),
     devices: Devices | None = None,
     given: Sequence[int] | None = None,
-    is_compiled: bool = True,
 ) -> Stretch:
     """Run a program in one compilation, with a flag for every intermediate.
 
@@ -131,16 +133,14 @@ def flagged(
       devices: Those that it runs on, if it is the body of a `shard_map`.
       given: How bad its inputs are, if that of another one is around that: `args` are
         those of the outermost.
-      is_compiled: Otherwise its primitives run one by one, which is faster for
-        thousands of them.
     """
     is_split = _is_split(jaxpr, args, devices)
-    seen: list[_Recorded] = []
+    seen: list[Recorded] = []
     sources: dict[int, int] = {}
     grouped: list[list[int]] = []
 
     def run(*args: Any) -> Any:
-        seen[:] = [_recorded(jaxpr, args, path, devices is None)]
+        seen[:] = [recorded(jaxpr, args, path, devices is None)]
         rows, values, _, outputs, constants = seen[0]
         sources.update(_sources(rows, values, constants, level))
         wanted = [n for n in _live(rows, outputs) if is_inexact(values[n])]
@@ -149,7 +149,7 @@ def flagged(
             packed([values[n] for n in group], level, is_split) for group in grouped
         ]
 
-    words = _run(run, args, devices) if is_compiled else run(*args)
+    words = _run(run, args, devices)
     rows, _, inputs, outputs, constants = seen[0]
     flags = unpacked(grouped, words, level)
     flags.update({n: int(badness(v)) for n, v in constants.items() if is_inexact(v)})
@@ -187,7 +187,10 @@ class Examined(NamedTuple):
 
 
 def _examined(stretch: Stretch, index: int, graded: Collection[int]) -> Examined:
-    """Run a program up to a row."""
+    """Run a program up to a row, unless its values were kept."""
+    if (kept := stretch.values) is not None:
+        operands = [kept[n] for n in stretch.rows[index].operands]
+        return Examined(operands, {n: grade(kept[n]) for n in graded}, None)
     is_split = _is_split(stretch.jaxpr, stretch.args, stretch.devices)
     known: list[Any] = []
     grouped: list[list[int]] = []
@@ -270,7 +273,7 @@ def _run(function: Any, args: Sequence[Any], devices: Devices | None) -> Any:
     return compiled(function if devices is None else devices.each(function), *args)
 
 
-class _Recorded(NamedTuple):
+class Recorded(NamedTuple):
     """A program that was traced with its calls inlined, and its values numbered."""
 
     rows: list[Row]
@@ -280,9 +283,14 @@ class _Recorded(NamedTuple):
     constants: dict[int, Any]
 
 
-def _recorded(
-    jaxpr: Any, args: Sequence[Any], path: tuple[Place, ...], is_alone: bool
-) -> _Recorded:
+def recorded(
+    jaxpr: Any,
+    args: Sequence[Any],
+    path: tuple[Place, ...],
+    is_alone: bool,
+    bind: Handler | None = None,
+) -> Recorded:
+    """Evaluate or trace a program, and number its values."""
     rows: list[Row] = []
     values: list[Any] = []  # they stay alive, and so do their ids
     numbers: dict[int, int] = {}
@@ -299,15 +307,15 @@ def _recorded(
         given = tuple(map(number, operands))
         rows.append(Row(step.equation, step.path, given, tuple(map(number, results))))
 
-    outputs = [number(v) for v in _inlined(jaxpr, args, path, is_alone, done=note)]
-    made = {n for row in rows for n in row.results}
-    known = made.union(inputs)
+    made = _inlined(jaxpr, args, path, is_alone, done=note, bind=bind)
+    outputs = [number(value) for value in made]
+    known = {n for row in rows for n in row.results}.union(inputs)
     constants = {
         n: value
         for n, value in enumerate(values)
         if n not in known and not isinstance(value, jax.core.Tracer)
     }
-    return _Recorded(rows, values, inputs, outputs, constants)
+    return Recorded(rows, values, inputs, outputs, constants)
 
 
 def _inlined(
@@ -317,6 +325,7 @@ def _inlined(
     is_alone: bool,
     before: Callable[[Step, Sequence[Any]], None] | None = None,
     done: Callable[[Step, Sequence[Any], Sequence[Any]], None] | None = None,
+    bind: Handler | None = None,
 ) -> list[Any]:
     """Evaluate a program, its calls by their bodies and its loops as a whole.
 
@@ -327,7 +336,9 @@ def _inlined(
       is_alone: Whether no `shard_map` is around it, even if it is a part of one.
       before: Called before each equation.
       done: Called after each equation.
+      bind: Evaluates an equation; by default as JAX does.
     """
+    bind = bind or (bind_alone if is_alone else Step.bind)
 
     def handler(step: Step, *operands: Any) -> Any:
         many = step.primitive.multiple_results
@@ -337,7 +348,7 @@ def _inlined(
             return made if many else made[0]
         if before is not None:
             before(step, operands)
-        results = bind_alone(step, *operands) if is_alone else step.bind(*operands)
+        results = bind(step, *operands)
         if done is not None:
             done(step, operands, results if many else [results])
         return results

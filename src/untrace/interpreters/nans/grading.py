@@ -182,6 +182,18 @@ def badness(value: Any) -> Any:
     return flags.max()
 
 
+def grade(value: Any) -> int:
+    """Return how bad a value is that is known, without compiling anything."""
+    if not is_inexact(value):
+        return 0
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":  # the small types of ml_dtypes
+        array = array.astype(np.float32)
+    if np.isnan(array).any():
+        return NAN
+    return INFINITE * bool(np.isinf(array).any())
+
+
 def _is_nan_or_infinite(value: Any) -> tuple[Any, Any]:
     array = jnp.asarray(value)
     if array.dtype.itemsize == 1:  # not all backends compare the smallest types

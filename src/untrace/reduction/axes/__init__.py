@@ -8,3 +8,4 @@ from untrace.reduction.axes.removing import without_axis as without_axis
 from untrace.reduction.axes.resizing import all_resized as all_resized
 from untrace.reduction.axes.resizing import resized as resized
 from untrace.reduction.axes.resizing import resized_together as resized_together
+from untrace.reduction.axes.resizing import where_it_is as where_it_is

@@ -64,7 +64,9 @@ def resized_together(
     return Edits(params=params, inputs=_inputs(program, table.axes, found, first))
 
 
-def all_resized(program: Program, axes: Axes, size: int) -> Edits | None:
+def all_resized(
+    program: Program, axes: Axes, size: int, starts: Mapping[Axis, int] | None = None
+) -> Edits | None:
     """Give all axes that are longer one size, as far as they can have it together."""
     chosen: dict[Axis, int] = {}
     for axis in axes.groups:
@@ -73,7 +75,25 @@ def all_resized(program: Program, axes: Axes, size: int) -> Edits | None:
             factors = {each.factor: n for each, n in wanted.items()}
             if solve(factors, axis.table.relations) is not None:
                 chosen = wanted
-    return resized_together(program, chosen) if chosen else None
+    return resized_together(program, chosen, starts) if chosen else None
+
+
+def where_it_is(axes: Axes, value: Value, index: int) -> dict[Axis, int]:
+    """Return where an element of an input is along each axis that it has.
+
+    Args:
+      axes: Those of the program.
+      value: The input.
+      index: The number of the element in the flat array.
+    """
+    longer = {axis.factor: axis for axis in axes.groups if axis.size > 1}
+    table = next((axis.table for axis in longer.values()), None)
+    if table is None or value not in table.axes:
+        return {}
+    found = leaves(table.axes[value])
+    places = np.unravel_index(index, [leaf.size for leaf in found])
+    pairs = [(leaf, int(place)) for leaf, place in zip(found, places)]
+    return {longer[leaf]: place for leaf, place in pairs[::-1] if leaf in longer}
 
 
 def _params(site: Site, sizes: Sizes) -> Mapping[str, Any]:

@@ -39,7 +39,14 @@ class Staged(RunningKeep):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        return (self.run("compile" if self.stage in EARLY else "jit"),)
+        return (_staged(self),)
+
+
+def _staged(keep: Staged, *wants: str) -> Run:
+    """Return the run that a stage needs; large programs may fail equation by equation."""
+    if keep.stage in EARLY:
+        return keep.run("compile", *wants)
+    return keep.run("jit", "alone", *wants)
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Crashes(Staged):
     @property
     def runs(self) -> tuple[Run, ...]:
         wants = () if self.stack is None else ("stack",)
-        return (self.run("compile" if self.stage in EARLY else "jit", *wants),)
+        return (_staged(self, *wants),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Literal
+from untrace.ir import Atom, Literal
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program, open_blocks
-from untrace.reduction.search import Search
+from untrace.reduction.search import Edit, Search
 
 
 def simplify_contents(search: Search) -> None:
     """Simplify all inputs together, then one by one, as long as that helps."""
     _together(search)
-    while search.first(_one_by_one(search.best)):
-        pass
+    search.simplify(_one_by_one)
 
 
 def plain_together(search: Search) -> None:
@@ -37,8 +37,7 @@ def merge_inputs(search: Search) -> None:
 
 def simplify_literals(search: Search) -> None:
     """Replace literals by 1 or 0 or a number of one digit, as long as that helps."""
-    while search.first(_simpler_literals(search.best)):
-        pass
+    search.simplify(_simpler_literals)
 
 
 Simpler = Callable[[Any], Any]
@@ -59,27 +58,19 @@ def _all(program: Program, simpler: Simpler) -> Program | None:
     return apply(program, Edits(inputs={v: simpler(array) for v, array in pairs}))
 
 
-def _one_by_one(program: Program) -> Iterator[Program | None]:
-    for value, array in zip(program.block.inputs, program.values):
-        for simpler in (
-            _zeros,
-            _ones,
-            _constant,
-            _least,
-            _largest,
-            _counting,
-            _integers,
-            _tenfold,
-            _cut_off,
-            _rounded,
-            _signs,
-        ):
-            made = simpler(array)
-            if made is not array:
-                yield apply(program, Edits(inputs={value: made}))
+def _one_by_one(program: Program) -> Iterator[Edit]:
+    """List simpler contents of each input; first of all, scalars may be no inputs."""
+    pairs = list(zip(program.block.inputs, program.values))
+    for i, (value, array) in enumerate(pairs):
         if _is_scalar(array):
             literal = Literal(np.asarray(array)[()], value.aval)
-            yield apply(program, Edits(replaced={value: literal}))
+            edits = Edits(replaced={value: literal})
+            yield (i, "literal"), partial(apply, program, edits)
+    for i, (value, array) in enumerate(pairs):
+        for name, simpler in _SIMPLER.items():
+            made = simpler(array)
+            if made is not array:
+                yield (i, name), partial(apply, program, Edits(inputs={value: made}))
 
 
 def _merged(program: Program) -> Iterator[Program | None]:
@@ -90,13 +81,20 @@ def _merged(program: Program) -> Iterator[Program | None]:
                 yield apply(program, Edits(replaced={value: earlier}))
 
 
-def _simpler_literals(program: Program) -> Iterator[Program | None]:
+def _simpler_literals(program: Program) -> Iterator[Edit]:
+    for i, atom in enumerate(_atoms(program)):
+        if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
+            for number in _plainer(atom):
+                edits = Edits(literals={atom: number})
+                yield (i, number), partial(apply, program, edits)
+
+
+def _atoms(program: Program) -> Iterator[Atom]:
+    """Yield all operands and outputs."""
     for block in open_blocks(program.block):
-        operands = [atom for eqn in block.equations for atom in eqn.operands]
-        for atom in (*operands, *block.outputs):
-            if isinstance(atom, Literal) and not jaxapi.is_key_array(atom.value):
-                for number in _plainer(atom):
-                    yield apply(program, Edits(literals={atom: number}))
+        for eqn in block.equations:
+            yield from eqn.operands
+        yield from block.outputs
 
 
 def _plainer(atom: Literal) -> Iterator[Any]:
@@ -186,3 +184,17 @@ _tenfold = _numbers(lambda a: _digit(a, np.ones_like))
 _cut_off = _numbers(lambda a: _digit(a, np.floor))
 _ROUNDINGS = (_tenfold, _cut_off, _integers, _rounded)
 _signs = _numbers(lambda a: a if a.dtype.kind in "bc" else np.sign(a))
+_SIMPLER = {
+    "zeros": _zeros,
+    "ones": _ones,
+    "constant": _constant,
+    "least": _least,
+    "largest": _largest,
+    "counting": _counting,
+    "integers": _integers,
+    "tenfold": _tenfold,
+    "cut off": _cut_off,
+    "rounded": _rounded,
+    "signs": _signs,
+}
+"""In the order in which they are tried on one input."""

@@ -10,11 +10,13 @@ Axes of the same size tend to have the same threshold: the second is not bisecte
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from untrace.reduction.applying import apply
 from untrace.reduction.axes import (
+    Axes,
     Axis,
     all_removed,
     all_resized,
@@ -23,8 +25,9 @@ from untrace.reduction.axes import (
     without_axis,
 )
 from untrace.reduction.edits import Edits
+from untrace.reduction.passes.outliers import outlying_places
 from untrace.reduction.program import Program, open_equations
-from untrace.reduction.search import Search
+from untrace.reduction.search import Edit, Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped
 
@@ -46,10 +49,23 @@ def shrink_axes(search: Search) -> None:
 
 
 def shrink_together(search: Search) -> None:
-    """Make all axes as short as can be at once."""
+    """Make all axes as short as can be at once: to an element unlike the others first."""
+    search.simplify(partial(_joint, with_outliers=search.judge.keep.needs_values))
+
+
+def _joint(program: Program, with_outliers: bool) -> Iterator[Edit]:
+    axes = find_axes(program.block)
+    for i, place in enumerate(outlying_places(program, axes) if with_outliers else ()):
+        yield ("outlier", i), partial(_resized_around, program, axes, place)
     for size in JOINT_SIZES:
-        if search.first(iter([_all_resized(search.best, size)])):
-            break
+        yield ("all", size), partial(_all_resized, program, size)
+
+
+def _resized_around(
+    program: Program, axes: Axes, place: dict[Axis, int]
+) -> Program | None:
+    edits = all_resized(program, axes, 1, place)
+    return None if edits is None else apply(program, edits)
 
 
 def shrink_inputs(search: Search) -> None:
@@ -114,11 +130,16 @@ def _made(program: Program, axis: Axis, size: int, start: int = 0) -> Program | 
 def _shrink(search: Search, axis: Axis) -> None:
     """Shrink one axis; programs that are accepted on the way have other axes objects."""
     base, size, start = search.best, axis.size, 0
-    if search.first(_made(base, axis, 1, at) for at in dict.fromkeys((0, size - 1))):
+    around = _outlying(search, axis)
+    ends = dict.fromkeys((*around, 0, size - 1))
+    if search.first(_made(base, axis, 1, at) for at in ends):
         return
     while size > 2:
         half = size // 2
-        for at in (start, start + size - half):
+        halves = (start, start + size - half)
+        if around and around[0] >= halves[1]:
+            halves = halves[::-1]
+        for at in halves:
             if search.first(iter([_made(base, axis, half, at)])):
                 size, start = half, at
                 break
@@ -126,6 +147,14 @@ def _shrink(search: Search, axis: Axis) -> None:
             break
     size = search.smallest(size // 2, size, lambda n: _made(base, axis, n, start))
     search.settled |= {("axis", _places(base, axis), size), ("size", size)}
+
+
+def _outlying(search: Search, axis: Axis) -> list[int]:
+    """List where elements unlike the others are along an axis, if values matter."""
+    if not search.judge.keep.needs_values:
+        return []
+    places = outlying_places(search.best, Axes([axis]))
+    return [place[axis] for place in places if axis in place]
 
 
 def _shrink_as_others(search: Search, axis: Axis) -> None:

@@ -17,16 +17,19 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from ...interpreters.evaluate import Step
+from ...interpreters.nans.by_equation import evaluated
+from ...interpreters.nans.flagging import Stretch
 from ...interpreters.sub_programs import split
 from . import wire
-from .blame import blame
+from .blame import MAX_BYTES, blame, n_bytes, rows_of
 from .stacks import tell_crashes
 
 _FILENAME = "<reduced program>"
@@ -48,8 +51,12 @@ class _Report:
     plain: Callable[[], Any] | None = None
     """Traces the program without its transformation."""
 
+    at: dict[str, Any]
+    """The equation that is run by itself, if one is."""
+
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream
+        self.at = {}
         self.stage = "load"
         self.seconds: dict[str, float] = {}
         self.cpu_seconds: dict[str, float] = {}
@@ -57,21 +64,36 @@ class _Report:
         self.began_cpu = time.process_time()
 
     def times(self) -> dict[str, dict[str, float]]:
-        """End the count of the stage that runs, and return all."""
+        """Return the time that each stage took, with that of the one that runs."""
         now, cpu = time.perf_counter(), time.process_time()
-        self.seconds[self.stage] = now - self.began
-        self.cpu_seconds[self.stage] = cpu - self.began_cpu
-        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+        counts = (
+            ("seconds", self.seconds, now - self.began),
+            ("cpu_seconds", self.cpu_seconds, cpu - self.began_cpu),
+        )
+        return {
+            name: {**known, self.stage: known.get(self.stage, 0.0) + spent}
+            for name, known, spent in counts
+        }
 
     def crash(self, stack: list[str]) -> None:
         """Tell where in native code the process is about to end."""
         wire.write_frame(
-            self.stream, {"stage": self.stage, **self.times(), "stack": stack}
+            self.stream,
+            {"stage": self.stage, **self.times(), **self.at, "stack": stack},
         )
 
-    def begin(self, stage: str, **found: Any) -> None:
-        """Begin a stage; with a status, this outcome holds if the process ends now."""
-        found |= self.times()
+    def begin(self, stage: str, at: dict[str, Any] | None = None, **found: Any) -> None:
+        """Begin a stage; with a status, this outcome holds if the process ends now.
+
+        Args:
+          stage: Its name.
+          at: The equation that is run by itself.
+          found: What is known.
+        """
+        times = self.times()
+        self.seconds, self.cpu_seconds = times["seconds"], times["cpu_seconds"]
+        self.at = at or {}
+        found |= times | self.at
         self.stage = stage
         self.began, self.began_cpu = time.perf_counter(), time.process_time()
         found["stage"] = stage
@@ -90,10 +112,8 @@ def perform(
         if report.stage != "done":
             report.begin("done")
     except BaseException as error:  # a failing program is what we are here for
-        report.times()
-        found = _raised(error) | {"is_ours": _is_ours(error, report)}
-    found |= {"stage": report.stage, "final": True}
-    found |= {"seconds": report.seconds, "cpu_seconds": report.cpu_seconds}
+        found = _raised(error) | report.at | {"is_ours": _is_ours(error, report)}
+    found |= {"stage": report.stage, "final": True, **report.times()}
     wire.write_frame(stream, found, arrays)
 
 
@@ -169,60 +189,89 @@ def _run(
     if header["under"] is not None:
         report.plain = partial(jax.make_jaxpr(plain), *args)
     function = _transformed(plain, header["under"])
+    ran: _Ran | None
     if header["action"] == "eager":
         report.begin("run")
-        outputs = jax.block_until_ready(_op_by_op(function, args))
+        ran = _Ran(jax.block_until_ready(_op_by_op(function, args)))
     elif header["action"] == "call":
         report.begin("run")
-        outputs = jax.block_until_ready(jax.tree.leaves(function(*args)))
+        ran = _Ran(jax.block_until_ready(jax.tree.leaves(function(*args))))
     else:
-        jitted = jax.jit(function)
-        report.begin("trace")
-        traced = jitted.trace(*args)
-        if wants & {"blame", "quick"} and _is_large(traced.jaxpr):
-            report.begin("run")
-            outputs = _floats(_op_by_op(function, args))
-            is_bad = _has_bad(outputs)
-            if is_bad or "quick" in wants:  # the same compiled, which takes long
-                found["outputs"] = [_about(x) for x in outputs]
-                report.begin("done", status="ok", is_cut="blame" in wants, **found)
-                if is_bad and "blame" in wants:
-                    found |= _blamed(function, args, is_compiled=False)
-                    if header["under"] == "grad":
-                        made = _op_by_op(plain, args)
-                        found["has_finite_values"] = not _has_bad(made)
-                return found
-        report.begin("lower")
-        lowered = traced.lower()
-        if header["action"] == "lower":
-            return found
-        report.begin("compile")
-        compiled = lowered.compile()
-        if "memory" in wants:
-            found |= _planned_bytes(compiled)
-        if header["action"] == "compile":
-            return found
-        report.begin("run")
-        options: Any = jax.config.values
-        is_watched = options["jax_debug_nans"] or options["jax_debug_infs"]
-        # What is compiled ahead of time does not look for the equation to blame.
-        outputs = (jitted if is_watched else compiled)(*args)
-        outputs = jax.block_until_ready(jax.tree.leaves(outputs))
-        if "recompiles" in wants:
-            found["n_compiles"] = _count_compiles(jitted, args)
-    outputs = _floats(outputs)
+        ran = _jitted(function, args, header["action"], wants, report, found)
+    if ran is None:
+        return found
+    outputs = _floats(ran.outputs)
     found["outputs"] = [_about(x) for x in outputs]
     report.begin("done", status="ok", is_cut="blame" in wants, **found)
-    if "blame" in wants and _has_bad(outputs):
-        found |= _blamed(function, args)
+    if "blame" in wants and _bad(ran.outputs):
+        found |= _blamed(function, args, ran)
         if header["under"] == "grad":
-            made = jax.tree.leaves(jax.jit(plain)(*args))
-            found["has_finite_values"] = not _has_bad(made)
+            made = _op_by_op(plain, args) if ran.by_equation else jax.jit(plain)(*args)
+            found["has_finite_values"] = not _bad(jax.tree.leaves(made))
     if "evidence" in wants:
         found["evidence"] = _evidence(function, args)
     if "arrays" in wants:
         arrays += [wire.encode(x) for x in outputs]
     return found
+
+
+class _Ran(NamedTuple):
+    """What a program made, and how: equation by equation, if all values are known."""
+
+    outputs: list[Any]
+    jaxpr: Any = None
+    by_equation: Stretch | None = None
+
+
+def _jitted(
+    function: Callable[..., Any],
+    args: list[Any],
+    action: str,
+    wants: set[str],
+    report: _Report,
+    found: dict[str, Any],
+) -> _Ran | None:
+    """Compile a program and run it, as far as that is asked for.
+
+    A large one, which takes long to compile, is first run equation by equation, if that
+    may be enough: if it raises or ends the process, or if it makes what is looked for.
+    """
+    jitted = jax.jit(function)
+    report.begin("trace")
+    traced = jitted.trace(*args)
+    jaxpr: Any = traced.jaxpr
+    options: Any = jax.config.values
+    is_watched = options["jax_debug_nans"] or options["jax_debug_infs"]
+    may_do = wants & {"alone", "blame", "quick"} and not is_watched
+    if may_do and _is_large(jaxpr) and n_bytes(jaxpr) <= MAX_BYTES:
+        rows = rows_of(jaxpr)
+        by_equation = evaluated(jaxpr, args, partial(_begin, report, rows))
+        known: Any = by_equation.values
+        outputs = [known[n] for n in by_equation.outputs]
+        if "quick" in wants or ("blame" in wants and _bad(outputs)):
+            return _Ran(outputs, jaxpr, by_equation)
+    report.begin("lower")
+    lowered = traced.lower()
+    if action == "lower":
+        return None
+    report.begin("compile")
+    compiled = lowered.compile()
+    if "memory" in wants:
+        found |= _planned_bytes(compiled)
+    if action == "compile":
+        return None
+    report.begin("run")
+    # What is compiled ahead of time does not look for the equation to blame.
+    made = jax.block_until_ready((jitted if is_watched else compiled)(*args))
+    if "recompiles" in wants:
+        found["n_compiles"] = _count_compiles(jitted, args)
+    return _Ran(jax.tree.leaves(made), jaxpr)
+
+
+def _begin(report: _Report, rows: dict[int, int], step: Step, stage: str) -> None:
+    """Tell of the stage at which one equation is."""
+    row = None if step.path else rows[id(step.equation)]
+    report.begin(stage, {"blame": step.name, "blame_row": row})
 
 
 def _is_large(jaxpr: Any) -> bool:
@@ -240,9 +289,9 @@ def _floats(outputs: list[Any]) -> list[Any]:
     return [x for x in outputs if jnp.result_type(x) != jax.dtypes.float0]
 
 
-def _has_bad(outputs: list[Any]) -> bool:
-    """Whether an output has a NaN or an infinity."""
-    return any(n_nan or n_inf for *_, n_nan, n_inf in map(_about, outputs))
+def _bad(outputs: list[Any]) -> list[int]:
+    """List the positions of outputs that have a NaN or an infinity."""
+    return [i for i, x in enumerate(outputs) if any(_about(x)[2:])]
 
 
 def _verified(path: str) -> dict[str, Any]:
@@ -262,12 +311,13 @@ def _op_by_op(function: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
         return list(jax.core.eval_jaxpr(*split(jaxpr), *args))
 
 
-def _blamed(
-    function: Callable[..., Any], args: list[Any], is_compiled: bool = True
-) -> dict[str, Any]:
+def _blamed(function: Callable[..., Any], args: list[Any], ran: _Ran) -> dict[str, Any]:
     """Ask for the primitive to blame; a program that resists keeps its verdict."""
     with contextlib.suppress(Exception):
-        return blame(function, args, is_compiled)
+        jaxpr = ran.jaxpr
+        if jaxpr is None:
+            jaxpr = jax.make_jaxpr(function)(*args)
+        return blame(jaxpr, args, _bad(ran.outputs), ran.by_equation)
     return {}
 
 

@@ -226,11 +226,13 @@ class _Watch:
             header, arrays = self.final
             return {**header, "stderr": stderr}, arrays
         seconds = dict(self.last["seconds"])
-        seconds[self.last["stage"]] = time.monotonic() - self.began
+        stage = self.last["stage"]
+        seconds[stage] = seconds.get(stage, 0.0) + time.monotonic() - self.began
         cpu_seconds = dict(self.last.get("cpu_seconds", {}))
         if cpu is not None:
             spent = sum(cpu_seconds.values())
-            cpu_seconds[self.last["stage"]] = max(0.0, cpu - spent)
+            rest = max(0.0, cpu - spent)
+            cpu_seconds[stage] = cpu_seconds.get(stage, 0.0) + rest
         header = {**self.last, "seconds": seconds, "cpu_seconds": cpu_seconds}
         header |= {"stderr": stderr, "final": True}
         if "status" in header:  # it had run, and ended while it looked for more
