@@ -84,11 +84,11 @@ def compared(name: str, jaxpr: Any, text: str) -> Outcome:
 
 def unprinted(difference: Any) -> str:
     """Say what it is of two jaxprs of one text that JAX does not print."""
-    reason = difference.reason.split(":")[-1].replace("*", "")
-    first, _, second = reason.strip(" )").partition(" and ")
+    types = difference.reason.rpartition(": ")[2].removesuffix(")").replace("*", "")
+    first, _, second = types.partition(" and ")
     path = difference.path.split("/")
-    if second and first == second:
-        return "weak types"
+    if second and first.removesuffix(")") == second.removesuffix(")"):
+        return "weak types" if "*" in difference.reason else "scopes of sizes"
     if "derivative rule" in difference.reason or {"jvp", "fwd", "bwd"} & {*path}:
         return "derivative rules"
     if path[-1] == "error" and "custom_jvp_call" in path:

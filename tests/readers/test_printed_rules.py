@@ -43,7 +43,10 @@ def test_the_axis_of_a_softmax_is_found(axis):
 
 def test_a_rule_that_may_be_one_of_several_is_not_known():
     slope = jax.grad(lambda x: jnp.sinc(x).sum())  # zero for all odd derivatives at 0
-    function = untrace.load(str(jax.make_jaxpr(slope)(X)))
+    text = str(jax.make_jaxpr(slope)(X))
+    if "_sinc_maclaurin" not in text:
+        pytest.skip("`jnp.sinc` has no rule of its own any more")
+    function = untrace.load(text)
     np.testing.assert_array_equal(function(X), jax.jit(slope)(X))
     with pytest.raises(untrace.LoadError, match="derivative of `_sinc_maclaurin`"):
         jax.grad(lambda x: function(x).sum())(X)
