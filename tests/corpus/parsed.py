@@ -77,8 +77,25 @@ def compared(name: str, jaxpr: Any, text: str) -> Outcome:
     if inner and more.keys() <= {*inner} and more.total() >= len(inner):
         return Outcome(name, "inner constants", f"{len(inner)}")
     shown = " ".join(str(difference).split())[:300]
-    is_same = shape_of(str(found)) == shape_of(str(expected))
-    return Outcome(name, "same text" if is_same else "different", shown)
+    if shape_of(str(found)) != shape_of(str(expected)):
+        return Outcome(name, "different", shown)
+    return Outcome(name, "same text", f"{unprinted(difference)}: {shown}")
+
+
+def unprinted(difference: Any) -> str:
+    """Say what it is of two jaxprs of one text that JAX does not print."""
+    types = difference.reason.rpartition(": ")[2].removesuffix(")").replace("*", "")
+    first, _, second = types.partition(" and ")
+    path = difference.path.split("/")
+    if second and first.removesuffix(")") == second.removesuffix(")"):
+        return "weak types" if "*" in difference.reason else "scopes of sizes"
+    if "derivative rule" in difference.reason or {"jvp", "fwd", "bwd"} & {*path}:
+        return "derivative rules"
+    if path[-1] == "error" and "custom_jvp_call" in path:
+        return "derivative rules"
+    if path[-1] == "rule":
+        return "batching rules"
+    return path[-1]
 
 
 def _shown_type(aval: Any) -> str:
@@ -224,6 +241,8 @@ def main() -> None:
         counts: collections.Counter[str] = collections.Counter()
         for outcome in outcomes(name, options.step, options.offset, options.timeout):
             counts[outcome.verdict] += 1
+            if outcome.verdict == "same text":
+                counts[f"same text, {outcome.detail.partition(':')[0]}"] += 1
             if options.verbose or outcome.verdict not in ("identical", "untraceable"):
                 print(*outcome, flush=True)
             has_faults |= outcome.verdict in FAULTS

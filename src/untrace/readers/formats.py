@@ -64,6 +64,18 @@ def _read_stablehlo(program: Any) -> Program:
     return Program(jaxpr, (note,))
 
 
+def _read_stablehlo_within(text: str) -> Program:
+    """Read the first module in a text that can be parsed."""
+    first: ParseError | None = None
+    for module in stablehlo.modules_in(text):
+        try:
+            return _read_stablehlo(module)
+        except ParseError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
 FORMATS: list[Format] = [
     Format("a StableHLO module", stablehlo.is_module_text, _read_stablehlo),
     Format("MLIR bytecode", stablehlo.is_bytecode, _read_stablehlo),
@@ -72,6 +84,7 @@ FORMATS: list[Format] = [
     Format("a lowered function", stablehlo.is_lowered, _read_stablehlo),
     Format("HLO", stablehlo.is_hlo_text, _read_stablehlo),
     Format("a printed jaxpr", _is_printed_jaxpr, _read_jaxpr),
+    Format("a StableHLO module", stablehlo.holds_module, _read_stablehlo_within),
 ]
 """The first that recognises a program reads it."""
 
@@ -200,5 +213,5 @@ def refuse_unread(program: Any) -> None:
 
 def in_no_format(what: str) -> LoadError:
     """The error that says that something is in none of the formats."""
-    listed = ", ".join(known.name for known in FORMATS)
+    listed = ", ".join(dict.fromkeys(known.name for known in FORMATS))
     return LoadError(f"{what} is in no format that is read: {listed}.")

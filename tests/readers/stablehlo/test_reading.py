@@ -226,3 +226,14 @@ def test_shardings_are_said_to_be_lost():
     reading, found = read_and_compare(text)
     assert "shardings, which are not kept" in told(found)
     assert names(reading.jaxpr) == ["sin"]
+
+
+def test_calls_are_made_as_often_as_in_the_module():
+    def function(x):
+        return jnp.sum(jnp.rot90(x) * (2 * jnp.rot90(x)))
+
+    x = np.linspace(-1, 1, 30, dtype=np.float32).reshape(5, 6)
+    module = jax.jit(function).lower(x).as_text()
+    reading, _ = read_and_compare(module)
+    made = [eqn.params.get("name") for eqn in reading.jaxpr.eqns]
+    assert made.count("rot90") == module.count("call @rot90") == 2

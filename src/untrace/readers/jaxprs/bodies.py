@@ -72,6 +72,8 @@ def resolved(value: Any, shared: dict[str, Block]) -> Block | None:
         return value
     if isinstance(value, Printed):
         return value.block
+    if value is None or isinstance(value, bool):  # as a function may be called
+        return shared.get(str(value))
     return shared.get(value.text) if isinstance(value, Name | Raw) else None
 
 

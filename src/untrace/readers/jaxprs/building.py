@@ -20,6 +20,7 @@ from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
 from untrace.readers.jaxprs.cursor import ADVICE
 from untrace.readers.jaxprs.dropped import with_names_of_dropped
+from untrace.readers.jaxprs.library import Library
 from untrace.readers.jaxprs.params import Params
 from untrace.readers.jaxprs.syntax import (
     Binder,
@@ -74,6 +75,7 @@ class Builder:
         self.types = Types()
         self.weak = WeakTypes(shared)
         self.params = Params(self)
+        self.library = Library()
         self._made: dict[Any, Any] = {}
         self._mixed: dict[int, int] = {}
         self.alike: dict[Any, Any] = {}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from untrace.readers.quoting import mark_before, without_marks
+
 _JAXPR = re.compile(r"\{\s*lambda\b")
 _DEFINITION = re.compile(r"let [^\n]{1,200}=[ \t]*\Z")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _COMMENT = re.compile(r"(?<=[ \t])#[^\n]*")
-_MARKED = re.compile(r"[ \t]*[>|#*E:][>|#*: \t]*")
 
 
 def looks_like_jaxpr(text: str) -> bool:
@@ -71,15 +72,9 @@ def blanked(text: str, start: int) -> str:
     These are marks before all lines like the one before the jaxpr, and comments, in which
     JAX says where equations are from.
     """
-    line = text.rfind("\n", 0, start) + 1
-    mark = text[line:start].rstrip()
-    first, *lines = text[start:].split("\n")
-    if mark.strip() and _MARKED.fullmatch(mark):
-        lines = [
-            " " * len(mark) + each[len(mark) :] if each.startswith(mark) else each
-            for each in lines
-        ]
-    return text[:start] + _COMMENT.sub(_spaces, "\n".join([first, *lines]))
+    mark = mark_before(text, start)
+    jaxpr = without_marks(text[start:], mark) if mark else text[start:]
+    return text[:start] + _COMMENT.sub(_spaces, jaxpr)
 
 
 def _spaces(found: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
+from untrace.readers.jaxprs.library import Library
 from untrace.readers.jaxprs.syntax import Block, Equation, Printed
 from untrace.readers.jaxprs.weak import WeakTypes
 
@@ -21,6 +22,9 @@ class Making(Protocol):
 
     @property
     def params(self) -> MakingParams: ...
+
+    @property
+    def library(self) -> Library: ...
 
     @property
     def alike(self) -> dict[Any, Any]: ...

@@ -1,7 +1,7 @@
 """Functions in params, which are not printed: what they are where that is certain.
 
-The rule of a derivative is that of the function of JAX that has the name and the very
-equations that are printed. Any other rule says, when it is asked, that it is not known.
+The rule of a derivative is that of the function of JAX that the call is of (see
+`library`). Any other rule says, when it is asked, that it is not known.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from untrace import jaxapi
 from untrace.errors import LoadError
 from untrace.jaxapi import unprinted
+from untrace.readers.jaxprs.bodies import CALLS
 from untrace.readers.jaxprs.callbacks import CALLBACKS, with_callback
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Equation
@@ -32,17 +33,16 @@ def with_rules(
         return with_callback(eqn, params, avals, builder)
     if eqn.primitive == "custom_vmap_call" and "call" in params:
         return {**params, **_batched(eqn, params, avals, builder)}
+    if CALLS.get(eqn.primitive) and params.get(CALLS[eqn.primitive]) is None:
+        builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
     if eqn.primitive not in ("custom_jvp_call", "custom_vjp_call"):
         return params
-    if "call_jaxpr" not in params:
-        builder.fail(f"`{eqn.primitive}` calls no jaxpr", eqn.at)
     called = params["call_jaxpr"]
     name = str(eqn.params.get("name", "")).strip("<>") or unprinted.only_call(called)
     name = name or "function"
     call = unprinted.renamed(called, name)
-    made = _of_library(eqn.primitive, name, call, avals) or _unknown(
-        eqn, name, call, avals
-    )
+    made = builder.library.params(eqn.primitive, name, call, avals)
+    made = made or _unknown(eqn, name, call, avals)
     if made is None:
         builder.fail(f"`{eqn.primitive}` cannot be made of what it calls", eqn.at)
     kept = {k: params[k] for k in ("symbolic_zeros", "num_consts") if k in params}
@@ -62,15 +62,6 @@ def _computation(jaxpr: Any, shown: str) -> Any:
 
 
 _FUNCTION = re.compile(r"<function (\S+)")
-
-
-def _of_library(primitive: str, name: str, call: Any, avals: Sequence[Any]) -> Any:
-    """Return the params of a call of the function of JAX that this one is."""
-    for function in unprinted.library_rules(name):
-        made = unprinted.rule_params(function, avals, primitive)
-        if made is not None and str(made["call_jaxpr"]) == str(call):
-            return made
-    return None
 
 
 def _unknown(eqn: Equation, name: str, call: Any, avals: Sequence[Any]) -> Any:

@@ -4,6 +4,7 @@
 states each operation as a function of `jax.lax`, traces that, and proves it.
 """
 
+from untrace.readers.stablehlo.finding import holds_module, modules_in
 from untrace.readers.stablehlo.recognise import (
     is_bytecode,
     is_exported,
@@ -14,10 +15,12 @@ from untrace.readers.stablehlo.recognise import (
 )
 
 __all__ = [
+    "holds_module",
     "is_bytecode",
     "is_exported",
     "is_hlo_text",
     "is_lowered",
     "is_module_text",
     "is_serialized_export",
+    "modules_in",
 ]

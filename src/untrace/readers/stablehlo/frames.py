@@ -1,8 +1,8 @@
 """Evaluating the functions of a module under a trace, by the numbers of their values.
 
-Only what the results need is evaluated, and each number once, where it is first made. A
-number that an idiom was found for is what that idiom gives, so the operations behind it
-are not needed any more.
+Only what the results need is evaluated, and each number once, where it is first made;
+calls are made as often as in the module. A number that an idiom was found for is what
+that idiom gives, so the operations behind it are not needed any more.
 """
 
 from __future__ import annotations
@@ -122,9 +122,17 @@ class Frame:
         """Evaluate what a block makes that is wanted, and return that."""
         idioms = self._idioms_in(block, depth) if known is None else known
         needed = self._needed(block, wanted, values, idioms)
+        called: set[int] = set()
         for operation in block.operations:
             made = [self.numbers[value] for value in operation.results]
             todo = [n for n in made if n in needed and not self._is_known(n, values)]
+            if operation.name in CALLS and needed.intersection(made):
+                if not todo and called.issuperset(made):
+                    todo = made  # XLA fuses what is called twice otherwise
+                    for number in made:
+                        values.pop(number, None)
+                elif made == todo and not idioms.keys() & made:
+                    called.update(made)
             if not todo and not has_effects(operation):
                 continue
             with _named(operation, scopes), made_at(operation.place.frames):

@@ -38,6 +38,9 @@ _OF_STORAGE = frozenset(
 )
 """Options that say nothing about values."""
 
+_RARELY_GIVEN = frozenset({"out", "size_average", "reduce"})
+"""Options of which None says nothing."""
+
 
 class Found(NamedTuple):
     """Values, and where they were found."""
@@ -188,9 +191,11 @@ def to_jax(
     def taken(value: Any) -> Any:
         return jax_value(value, keeps_dtypes)
 
-    kept = {k: taken(v) for k, v in kwargs.items() if k not in _OF_STORAGE}
-    if kept.get("out", 0) is None:
-        del kept["out"]
+    kept = {
+        name: taken(value)
+        for name, value in kwargs.items()
+        if name not in _OF_STORAGE and not (value is None and name in _RARELY_GIVEN)
+    }
     return taken(tuple(args)), kept
 
 

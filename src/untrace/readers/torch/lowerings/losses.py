@@ -1,4 +1,8 @@
-"""Losses."""
+"""Losses.
+
+`size_average` and `reduce`, which torch had before `reduction`, are left to torch, and so
+are its own functions of the same names, which are given `reduction` as a number.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,17 @@ def _reduced(loss: Any, reduction: str) -> Any:
     return jnp.sum(loss) if reduction == "sum" else loss
 
 
+def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+    return _reduced(losses if weight is None else losses * weight, reduction)
+
+
 @lowered_function()
 def cross_entropy(
     input: Any,
     target: Any,
+    *,
     weight: Any = None,
-    size_average: Any = None,
     ignore_index: int = -100,
-    reduce: Any = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
@@ -35,9 +42,10 @@ def cross_entropy(
             target = target * (1 - label_smoothing) + label_smoothing / n_classes
         log_probs = _of_classes(log_probs, weight, axis)
         return _reduced(-jnp.sum(target * log_probs, axis=axis), reduction)
+    options = {"weight": weight, "ignore_index": ignore_index}
     if not label_smoothing:
-        return nll_loss(log_probs, target, weight, None, ignore_index, None, reduction)
-    losses = nll_loss(log_probs, target, weight, None, ignore_index, None, "none")
+        return nll_loss(log_probs, target, **options, reduction=reduction)
+    losses = nll_loss(log_probs, target, **options, reduction="none")
     spread = -jnp.mean(_of_classes(log_probs, weight, axis), axis=axis)
     spread = jnp.where(target != ignore_index, spread, 0.0)
     losses = (1 - label_smoothing) * losses + label_smoothing * spread
@@ -48,10 +56,9 @@ def cross_entropy(
 def nll_loss(
     input: Any,
     target: Any,
+    *,
     weight: Any = None,
-    size_average: Any = None,
     ignore_index: int = -100,
-    reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
     axis = 1 if input.ndim > 1 else 0
@@ -86,8 +93,7 @@ def _of_labels(
 def mse_loss(
     input: Any,
     target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    *,
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
@@ -98,8 +104,7 @@ def mse_loss(
 def l1_loss(
     input: Any,
     target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    *,
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
@@ -110,28 +115,24 @@ def l1_loss(
 def binary_cross_entropy(
     input: Any,
     target: Any,
+    *,
     weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
     is_one = jnp.maximum(jnp.log(input), -100)
     is_zero = jnp.maximum(jnp.log1p(-input), -100)
     losses = (target - 1) * is_zero - target * is_one
-    losses = losses if weight is None else losses * weight
-    return _reduced(losses, reduction)
+    return _weighted(losses, weight, reduction)
 
 
 @lowered_function()
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
+    *,
     weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
     reduction: str = "mean",
     pos_weight: Any = None,
 ) -> Any:
     losses = jax.nn.softplus(input) - target * input
-    losses = losses if weight is None else losses * weight
-    return _reduced(losses, reduction)
+    return _weighted(losses, weight, reduction)

@@ -120,10 +120,8 @@ def kept_as(name: str) -> Callable[[Lowering], Lowering]:
 
 
 @functools.cache
-def _unread(function: Callable[..., Any]) -> Mapping[str, Any]:
+def _unread(function: types.FunctionType) -> Mapping[str, Any]:
     """Return the parameters that a lowering does not read, and their defaults."""
-    if not isinstance(function, types.FunctionType):  # one of JAX or Python
-        return {}
     read: set[Any] = set()
     for one in dis.get_instructions(function):  # some of Python 3.13 load two variables
         read |= set(one.argval) if isinstance(one.argval, tuple) else {one.argval}
@@ -140,21 +138,20 @@ def _unread(function: Callable[..., Any]) -> Mapping[str, Any]:
 def reads_all(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
-    """Whether a lowering reads all that it is given and that is no default.
+    """Whether a lowering takes what it is given, and reads all that is no default.
 
-    What it leaves unread is for the operators that torch makes of the call.
+    Anything else is for the operators that torch makes of the call.
     """
-    unread = _unread(function)
-    if not unread:
+    if not isinstance(function, types.FunctionType):  # one of JAX or Python
         return True
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
     except TypeError:
-        return True  # calling it says why
+        return False
     return all(
         given.get(name, default) is default
         or (isinstance(default, bool | int | float | str) and given[name] == default)
-        for name, default in unread.items()
+        for name, default in _unread(function).items()
     )
 
 
