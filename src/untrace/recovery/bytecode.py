@@ -7,13 +7,11 @@ instructions after it say what happens to the result.
 from __future__ import annotations
 
 import dis
-import itertools
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from untrace.optional import makes, optional
 from untrace.recovery.instructions import (
     Listing,
     Range,
@@ -123,20 +121,6 @@ def has_slice(code: types.CodeType) -> bool:
         one.opname in ("BUILD_SLICE", "BINARY_SLICE") or isinstance(one.argval, slice)
         for one in instructions_of(code)[0]
     )
-
-
-@optional(makes(dict))
-def unpacked(code: types.CodeType) -> Mapping[str, Target]:
-    """Return the parameters that a function unpacks, with the names that it uses."""
-    instructions, _ = instructions_of(code)
-    parameters = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    found: dict[str, Target] = {}
-    for index, (load, unpack) in enumerate(itertools.pairwise(instructions)):
-        if unpack.opname != "UNPACK_SEQUENCE" or load.argval not in parameters:
-            continue
-        if load.opname.startswith("LOAD_"):
-            found.setdefault(load.argval, target_at(instructions, index + 1))
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.naming.naming import name_locals, targets
 from untrace.lifting.recorded.naming.transformed import opened_name
+from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.statements import write_body
@@ -87,7 +88,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     draft.doc = docstring_of(run.code)
     draft.code = None if is_library(run.code) else run.code
     program.is_wrapper = run is not root and is_library(run.code)
-    writer.unpack_parameters(values, run.code)
+    unpack_parameters(values, run.code, writer)
     _write_calls(calls, writer)
     if not program.is_one_call:
         name_locals(run.locals, writer)

@@ -13,6 +13,7 @@ from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearrang
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.naming.containers import Containers
+from untrace.lifting.recorded.naming.unpacking import name_part
 from untrace.lifting.recorded.naming.values import hides_arrays
 from untrace.lifting.recorded.repeats.rows import (
     all_rows,
@@ -87,7 +88,7 @@ def _rows_of_parameter(rest: Sequence[Call], writer: Writer) -> int:
 def _unpack(array: Any, rows: Sequence[Any], target: Target, writer: Writer) -> None:
     """Write `a, b = array`, with the names that the caller gave to the rows."""
     assert isinstance(target, tuple)
-    names = tuple([writer.name_part(row, name) for row, name in zip(rows, target)])
+    names = tuple([name_part(row, name, writer) for row, name in zip(rows, target)])
     writer.draft.statements.append(Statement(names, writer.value(array)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -382,43 +382,6 @@ class Writer:
     def as_made(self, item: Call) -> None:
         """Write a call as it was made."""
         self.forms.as_made(item, self)
-
-    def unpack_parameters(
-        self, values: Mapping[str, Any], code: types.CodeType
-    ) -> None:
-        """Unpack the parameters that the user's function unpacks, with its names."""
-        for hint, target in bytecode.unpacked(code).items():
-            value = values.get(hint)
-            if not isinstance(target, tuple) or value is None:
-                continue
-            if is_array(value):
-                self.unpacked[id(value)] = target
-            elif type(value) in (tuple, list) and len(value) == len(target):
-                self._unpack_parameter(value, target)
-
-    def _unpack_parameter(self, value: Any, target: tuple[Target, ...]) -> None:
-        key = self.values.key(value)
-        found = self.values.find(key) if key is not None else None
-        if found is None or found[1] or id(found[0]) not in self.owned:
-            return
-        whole = self.ref(found)
-        self.values.forget(found[0])
-        names = tuple([self.name_part(v, t) for v, t in zip(value, target)])
-        self.values.define(value, found[0])
-        self.draft.statements.append(Statement(names, whole))
-
-    def name_part(self, value: Any, target: Target) -> Names:
-        """Name a part of a parameter that is unpacked."""
-        if (
-            isinstance(target, tuple)
-            and type(value) in (tuple, list)
-            and len(target) == len(value)
-        ):
-            return tuple([self.name_part(v, t) for v, t in zip(value, target)])
-        hint = target if isinstance(target, str) else "value"
-        name = Name(identifier(hint), hint != "_")
-        self.define(value, name)
-        return name
 
     @property
     def is_main(self) -> bool:

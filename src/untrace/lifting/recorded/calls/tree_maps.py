@@ -23,6 +23,7 @@ from untrace.lifting.recorded.functions.nested import seen
 from untrace.lifting.recorded.functions.parameters import passed_parameters
 from untrace.lifting.recorded.functions.run_keys import distinct
 from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import (
     arrays_in,
     has_array,
@@ -188,7 +189,7 @@ def _written(run: Body, writer: Writer) -> Draft:
     inner.given = Given(run)
     dropped = bound_parameters(run.function, run)
     passed_parameters(run, dropped, inner)
-    inner.unpack_parameters(run.parameters, run.code)
+    unpack_parameters(run.parameters, run.code, inner)
     inner.body(run.calls)
     draft.result = inner.value(run.result)
     finish(draft)

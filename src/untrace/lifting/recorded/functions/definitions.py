@@ -21,6 +21,7 @@ from untrace.lifting.recorded.functions.parameters import (
     with_used_defaults,
 )
 from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
 from untrace.lifting.recorded.terms import Global, Name, Term, call, keyword, text_term
@@ -190,7 +191,7 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     draft = writer.draft
     draft.code = None if is_library(body.code) else body.code
     passed_parameters(body, dropped, writer)
-    writer.unpack_parameters(body.parameters, body.code)
+    unpack_parameters(body.parameters, body.code, writer)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     draft.result = writer.value(body.result)

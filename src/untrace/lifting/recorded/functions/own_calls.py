@@ -26,6 +26,7 @@ from untrace.lifting.recorded.functions.parameters import (
     trailing_defaults,
 )
 from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, rename
+from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.terms import (
@@ -85,7 +86,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     draft.code = None if inner.is_library else body.code
     made = own_parameters(item, inner)
     program.open_calls.append(item)
-    inner.unpack_parameters(body.parameters, body.code)
+    unpack_parameters(body.parameters, body.code, inner)
     inner.body(body.calls)
     name_locals(body.locals, inner)
     handed_on = program.plan.handed_on.get(item, ())
@@ -161,7 +162,8 @@ def _by_value(held: Mapping[str, str]) -> dict[str, str]:
 
 def _integers(body: Body) -> dict[str, str]:
     """Return what the variables that held integers held in the end."""
-    return {identifier(name): str(value) for name, value in body.integers.items()}
+    held = body.integers.items()
+    return {identifier(name): str(value) for name, value in held if name != "_"}
 
 
 def _stars(code: types.CodeType) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 Nothing is recorded where Python makes a tuple or an object of arrays. Which variables
 hold one is known from the calls that they are passed to. A container is written as soon
-as all of its arrays are there, so that expressions can still be folded into it; one that
-takes the variable of another, after the calls that the other was passed to.
+as all of its arrays are there, so that expressions can still be folded into it, but behind the
+loop that makes them; one that takes the variable of another, after the calls that the
+other was passed to.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call
+from untrace.recovery.record import Call, Place
 from untrace.syntax.names import identifier
 
 
@@ -30,13 +31,24 @@ class _Held:
       value: What it holds.
       key: What identifies that.
       last: The position of the call.
-      site: Where it is passed on first.
+      first: Where it is passed on first.
+      name: The variable.
     """
 
     value: Any
     key: Any
     last: int
-    site: object
+    first: Place | None
+    name: str
+
+    def is_due(self, following: Place | None) -> bool:
+        """Whether the call that follows stands in no other loop than where it is passed."""
+        if self.first is None or following is None:
+            return True
+        first, after = [
+            (place.code, place.loop, place.depth) for place in (self.first, following)
+        ]
+        return first == after or first[0] is not after[0]
 
 
 class Containers:
@@ -44,6 +56,7 @@ class Containers:
 
     def __init__(self, calls: Sequence[Call], writer: Writer) -> None:
         self._writer = writer
+        self._places = [item.place for item in calls]
         self._waiting: dict[str, deque[_Held]] = {}
         for position, item in enumerate(calls):
             for name, value in item.containers:
@@ -54,19 +67,20 @@ class Containers:
         if key is None:
             return
         row = self._waiting.setdefault(name, deque())
-        site = item.place, name
+        first = item.place
         if row and row[-1].key == key:
-            site = row.pop().site
-        row.append(_Held(value, key, position, site))
+            first = row.pop().first
+        row.append(_Held(value, key, position, first, name))
 
     @optional(gives(None))
     def write(self, n_done: int) -> None:
         """Write the containers whose arrays are there after so many calls."""
-        for name, row in self._waiting.items():
+        following = self._places[n_done] if n_done < len(self._places) else None
+        for row in self._waiting.values():
             while row and row[0].last < n_done:
                 row.popleft()
-            if row and self._is_complete(row[0]):
-                self._assign(name, row[0])
+            if row and row[0].is_due(following) and self._is_complete(row[0]):
+                self._assign(row[0])
 
     def _is_complete(self, held: _Held) -> bool:
         values = self._writer.values
@@ -74,9 +88,10 @@ class Containers:
             return False
         return all(values.find(id(array)) for array in values.tree(held.value)[1])
 
-    def _assign(self, hint: str, held: _Held) -> None:
+    def _assign(self, held: _Held) -> None:
         writer = self._writer
-        name = Name(identifier(hint), is_given=True)
-        statement = Statement(name, writer.value(held.value), site=held.site)
+        name = Name(identifier(held.name), is_given=True)
+        site = held.first, held.name
+        statement = Statement(name, writer.value(held.value), site=site)
         writer.draft.statements.append(statement)
         writer.define(held.value, name)

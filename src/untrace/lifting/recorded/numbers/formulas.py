@@ -122,7 +122,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         return writer.ref(found) if found else writer.number(formula.value)
     (operand,) = formula.operands
     names = formula.names or (formula.name,)
-    made = [Name(identifier(name), True) for name in names]
+    made = [Name(identifier(name), name != "_") for name in names]
     for name in made:
         writer.own(name)
     array = _array(operand, writer) if formula.names else None
@@ -149,7 +149,8 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     if array is not None:
         writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
-        writer.hold_number(size, hint, name)
+        if hint != "_":
+            writer.hold_number(size, hint, name)
     place = _place(term, writer)
     writer.draft.statements.insert(place, Statement(targets, term))
     writer.n_formulas += place == writer.n_formulas

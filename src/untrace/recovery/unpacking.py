@@ -1,0 +1,106 @@
+"""Which parameters, and parts of them, a function unpacks: `w, b = params["dense"]`."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from untrace.optional import makes, optional
+from untrace.recovery.instructions import instructions_of
+from untrace.recovery.record import Target
+from untrace.recovery.targets import target_at
+
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+_SKIPPED = ("CACHE", "RESUME")
+
+
+class Unpacked(NamedTuple):
+    """A parameter, or a part of it, that is unpacked.
+
+    Attributes:
+      parameter: Its name.
+      path: The keys that lead to the part; the last one may be a slice.
+      target: The names that take what is in it.
+    """
+
+    parameter: str
+    path: tuple[Any, ...]
+    target: tuple[Target, ...]
+
+    def of(self, value: Any) -> Any:
+        """Return the part of what the parameter holds; None if there is none."""
+        for key in self.path:
+            if type(value) is not dict and type(value) not in (tuple, list):
+                return None
+            try:
+                value = value[key]
+            except (IndexError, KeyError, TypeError):
+                return None
+        return value
+
+
+@optional(makes(tuple))
+def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
+    """Return what a function unpacks of its parameters, each part once."""
+    found: dict[Any, Unpacked] = {}
+    for one in _unpacked(code):
+        found.setdefault((one.parameter, repr(one.path)), one)
+    return tuple(found.values())
+
+
+def _unpacked(code: types.CodeType) -> Iterator[Unpacked]:
+    instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for index, instruction in enumerate(instructions):
+        if instruction.opname != "UNPACK_SEQUENCE":
+            continue
+        name, path = _source(instructions, index)
+        target = target_at(instructions, index) if name in parameters else None
+        if isinstance(target, tuple):
+            yield Unpacked(name, path, target)
+
+
+def _source(
+    instructions: Sequence[dis.Instruction], end: int
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the variable, and the path from there, that is on the stack before an end."""
+    path: list[Any] = []
+    while end > 0:
+        last = instructions[end - 1]
+        if last.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            return str(last.argval), tuple(reversed(path))
+        taken = _key(instructions[:end])
+        if taken is None:
+            break
+        key, n_instructions = taken
+        path.append(key)
+        end -= n_instructions
+    return "", ()
+
+
+def _key(instructions: Sequence[dis.Instruction]) -> tuple[Any, int] | None:
+    """Return the constant key by which the last instructions take a part, and their number."""
+    *before, last = instructions
+    is_part = last.opname == "BINARY_SUBSCR" or (
+        last.opname == "BINARY_OP" and last.argrepr == "[]"
+    )
+    if last.opname == "BINARY_SLICE":
+        ends = _constants(before[-2:])
+        return ends and (slice(*ends), 3)
+    if not is_part or not before:
+        return None
+    if before[-1].opname == "BUILD_SLICE":
+        n_ends = before[-1].arg or 0
+        ends = _constants(before[-1 - n_ends : -1])
+        return ends and (slice(*ends), n_ends + 2)
+    key = _constants(before[-1:])
+    return key and (key[0], 2)
+
+
+def _constants(instructions: Sequence[dis.Instruction]) -> list[Any] | None:
+    """Return the constants that instructions load; None if they do anything else."""
+    if all(one.opname in _CONSTANTS for one in instructions):
+        return [one.argval for one in instructions]
+    return None

@@ -1,0 +1,98 @@
+"""What the user's functions unpack of their parameters has the names that they use."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
+
+X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
+W = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
+PARAMS = {
+    "first": (W, W[0]),
+    "second": ((W[1], 2.0), 3.0),
+    "rates": [1.0, 2.0, 3.0],
+    "more": [4.0, 5.0, 6.0],
+}
+
+
+def recover(function, *args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    expected = jax.tree.leaves(jax.jit(function)(*args))
+    actual = jax.tree.leaves(jax.jit(src.load())(*args))
+    assert all(np.array_equal(a, b) for a, b in zip(expected, actual, strict=True))
+    return str(src)
+
+
+def keys(params, x):
+    w, b = params["first"]
+    (u, v), k = params["second"]
+    return jnp.tanh(x @ w + b) @ u * k + v
+
+
+def a_slice(params, x):
+    a, b = params["rates"][1:]
+    return x * a + b * jnp.sin(a)
+
+
+def both_ends(params, x):
+    a, b = params["rates"][:-1]
+    c, d = params["more"][0:3:2]
+    return x * a + b * jnp.sin(c) - d
+
+
+def one_is_not_read(params, x):
+    w, _ = params["first"]
+    return x @ w @ w.T
+
+
+@pytest.mark.parametrize("function", [keys, a_slice, both_ends, one_is_not_read])
+def test_parts_of_parameters_are_unpacked(function):
+    body = inspect.getsource(function).partition(":\n")[2]
+    text = recover(function, PARAMS, X)
+    assert body in text, text
+    inner = recover(lambda params, x: function(params, jnp.cos(x)), PARAMS, X)
+    assert body in inner, inner
+
+
+def test_parts_that_are_passed_on_are_passed_as_a_whole():
+    def dense(p, x):
+        w, b = p
+        return jnp.tanh(x @ w + b) * w.sum() + b
+
+    def f(params, x):
+        w, _ = params["first"]
+        return dense(params["first"], x) + w.max()
+
+    text = recover(f, PARAMS, X)
+    assert 'dense(params["first"], x)' in text and "    w, b = p\n" in text, text
+
+
+def test_a_part_of_another_length_is_not_unpacked():
+    def f(params, x):
+        if len(params["rates"]) == 2:
+            a, b = params["rates"]
+        else:
+            a, b = params["rates"][0], params["rates"][2]
+        return x * a + b * a
+
+    assert 'params["rates"][2]' in recover(f, PARAMS, X)
+
+
+def shifted(x, d=0):
+    n, _, m, _ = x.shape
+    start = 1 + d
+    x = jnp.pad(x, ((1, 1), (0, 0), (1, 1), (0, 0)))
+    return x[start : start + n, :, start : start + m, :]
+
+
+def test_sizes_that_have_no_name_have_none():
+    def f(x, y):
+        return shifted(x) + shifted(x, 1), shifted(y, -1)
+
+    text = recover(f, np.ones((4, 2, 3, 2), "f"), np.ones((5, 2, 6, 2), "f"))
+    assert "n, _, m, _ = x.shape" in text, text
