@@ -140,6 +140,7 @@ ABSTRACT = AbstractMesh(
 VALUES: list[Any] = [
     *(None, True, False, 0, -7, 2**70, ..., 'it\'s "odd"\n\ud800', b"\0"),
     *(1.5, -0.0, math.nan, math.inf, -math.inf, complex(-0.0, 2), complex(0.0, -0.0)),
+    *(-1j, complex(-0.0, -0.0), complex(-0.0, -math.inf)),
     *((), (1,), (1, True, 1.0), ((1, 2), (), None), (np.int64(3), 4), [1, [2]], []),
     *({"a": 1, 2: (3,)}, frozenset(), frozenset({"b", "a"}), {1, 2}, set()),
     *(slice(None), slice(1, None, 2), range(3)),

@@ -90,6 +90,8 @@ def _name_part(part: str, numpy: str) -> str:
 
 
 def _join_complex(real: str, imag: str) -> str:
+    if real == "-0.0" and imag.startswith("-") and imag[-1].isdigit():
+        return f"{imag}j"  # a minus of both parts
     is_plain = all(p[-1].isdigit() and p != "-0.0" for p in (real, imag))
     if not is_plain:
         return f"complex({real}, {imag})"

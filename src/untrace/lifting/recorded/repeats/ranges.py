@@ -41,13 +41,13 @@ def numbered_words(words: Sequence[str]) -> Numbered | None:
 def progression(numbers: Sequence[int]) -> Term:
     """Write the numbers that a variable takes in turn: a range, if they are one.
 
-    >>> [progression(n).render() for n in ([0, 1, 2], [2, 1, 0], [5, 1])]
-    ['range(3)', 'reversed(range(3))', '(5, 1)']
+    >>> [progression(n).render() for n in ([0, 1, 2], [2, 1, 0], [7, 8], [5, 1])]
+    ['range(3)', 'reversed(range(3))', '(7, 8)', '(5, 1)']
     """
     first, last, n = numbers[0], numbers[-1], len(numbers)
     step = numbers[1] - first
     is_even = list(numbers) == [first + step * turn for turn in range(n)]
-    if is_even and step == 1:
+    if is_even and step == 1 and (n > 2 or first < 2):
         return Term([f"range({first}, {last + 1})" if first else f"range({n})"])
     if is_even and step == -1 and last == 0 and n > 2:
         return Term([f"reversed(range({n}))"])
