@@ -59,7 +59,8 @@ def update(params, x):
 def test_a_dict_that_is_changed_in_place_is_an_argument():
     text = recover(update, {"w": X}, X)
     assert "y = scale(params, x)" in text
-    assert 'scale({"w": params["w"] + 1.0}, y)' in text
+    assert 'params = {"w": params["w"] + 1.0}' in text
+    assert "return scale(params, y)" in text
 
 
 def log_speed(holder, x):

@@ -371,3 +371,36 @@ def test_keys_are_made_of_the_variables_of_two_loops():
     text = recover(program, params, X)
     assert 'params[f"{a}{b}w"]' in text and "def mix(params, x, a, b):" in text, text
     assert 'for a in ("k", "q"):\n        for b in ("x", "y", "z"):' in text
+
+
+def splines(x, g, k):
+    b = ((x >= g[:, :-1]) & (x < g[:, 1:])).astype(float)
+    for K in range(1, k + 1):
+        left = (x - g[:, : -K - 1]) / (g[:, K:-1] - g[:, : -K - 1])
+        right = (g[:, K + 1 :] - x) / (g[:, K + 1 :] - g[:, 1:-K])
+        b = left * b[:, :-1] + right * b[:, 1:]
+    return b
+
+
+def factors(x):
+    for i in range(4):
+        x = jnp.sin(x * (i + 2)) + jnp.roll(x, 5 - i) * (3 - i)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (
+            lambda x, g: splines(x, g, 3),
+            (X[:, :1], X[:, :1] * np.ones((4, 12), "f")),
+            [],
+        ),
+        (factors, (X,), ["x * (i + 2)", "jnp.roll(x, 5 - i) * (3 - i)"]),
+    ],
+)
+def test_numbers_are_counted_from_the_variable_of_the_loop(function, args, lines):
+    text = recover(function, *args)
+    body = inspect.getsource(splines).partition("range(1, k + 1):\n")[2]
+    for line in lines or [body]:
+        assert line in text, text

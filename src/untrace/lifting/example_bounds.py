@@ -271,9 +271,10 @@ def _is_whole(leaf: Input) -> bool:
     """Whether whole numbers are drawn."""
     drawn = leaf.text.removeprefix("np.sort(").removeprefix("np.reshape(")
     is_labels = drawn.startswith("rng.permutation(") and "np.arange(" in drawn
-    is_number = jaxapi.dtype_kind(leaf.aval.dtype) in ("integer", "floating")
-    is_drawn = is_labels or drawn.startswith("rng.integers(")
-    return is_drawn and is_number and leaf.is_drawn()
+    if not (is_labels or drawn.startswith("rng.integers(")):
+        return False
+    kind = jaxapi.dtype_kind(leaf.aval.dtype)
+    return kind in ("integer", "floating") and leaf.is_drawn()
 
 
 def _goes_with(other: Input, leaf: Input) -> bool:

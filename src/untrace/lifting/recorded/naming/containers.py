@@ -61,6 +61,15 @@ class Containers:
         for position, item in enumerate(calls):
             for name, value in item.containers:
                 self._add(name, value, position, item)
+        self._leave_results(calls)
+
+    def _leave_results(self, calls: Sequence[Call]) -> None:
+        """Leave the containers to the calls that return them."""
+        kinds = {type(held.value) for row in self._waiting.values() for held in row}
+        results = [item.result for item in calls if type(item.result) in kinds]
+        made = {*map(self._writer.values.key, results)}
+        for name, row in self._waiting.items():
+            self._waiting[name] = deque(held for held in row if held.key not in made)
 
     def _add(self, name: str, value: Any, position: int, item: Call) -> None:
         key = self._writer.values.key(value) if is_made_of_arrays(value) else None

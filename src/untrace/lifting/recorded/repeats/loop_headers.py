@@ -16,7 +16,7 @@ from untrace.lifting.recorded.naming.held import (
     part_of,
 )
 from untrace.lifting.recorded.naming.paths import last_word, steps
-from untrace.lifting.recorded.repeats.program_turns import ProgramTurns
+from untrace.lifting.recorded.repeats.program_turns import CountedFrom, ProgramTurns
 from untrace.lifting.recorded.repeats.ranges import (
     bounds_of,
     numbered_words,
@@ -248,13 +248,22 @@ class Header:
         name = self._variable(key, hint, display("[]", refs))
         return Ref(name, slot.path, level)
 
-    def number(self, part: Part, slot: Slot, index: int) -> list[Part]:
-        """Write a number that is another one in every turn, in one of its statements."""
-        assert isinstance(part, str)
+    def number(self, slot: Slot, index: int, is_alone: bool) -> list[Part]:
+        """Write a number that is another one in every turn, in one of its statements.
+
+        Args:
+          slot: Where it stands.
+          index: The position of the statement.
+          is_alone: It is an argument or a bound of its own.
+        """
         numbers = tuple(slot.numbers[: self.run.n_turns])
+        plain = [ast.literal_eval(n) for n in numbers]
         known = [t[index].roles.get(n, "") for t, n in zip(self.run.turns, numbers)]
         roles = Counter(role for role in known if role)
-        hint = self.program.named([ast.literal_eval(n) for n in numbers])
+        hint = self.program.named(plain)
+        if not (hint or roles) and (counted := self.program.counted_from(plain)):
+            made = self._counted(counted)
+            return made if is_alone else ["(", *made, ")"]
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         over = Term([f"({', '.join(numbers)})"])
         if all(_WHOLE.fullmatch(number) for number in numbers):
@@ -263,6 +272,16 @@ class Header:
             is_counting = values == list(range(values[0], values[0] + len(values)))
             hint = "i" if hint == VALUE and is_counting else hint
         return [Ref(self._variable(numbers, hint, over))]
+
+    def _counted(self, counted: CountedFrom) -> list[Part]:
+        """Write a number that is counted from a variable of the loop: `i + 1`, `-i`."""
+        variable, offset = self._index(counted.held), counted.offset
+        if counted.sign < 0 and offset > 0:
+            return [f"{offset} - ", variable]
+        made: list[Part] = ["-", variable] if counted.sign < 0 else [variable]
+        return (
+            [*made, f" {'-' if offset < 0 else '+'} {abs(offset)}"] if offset else made
+        )
 
     def _variable(self, key: object, hint: str, over: Term) -> Name:
         if key not in self.items:

@@ -18,6 +18,8 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.recovery.record import COUNTS_TO, Turn
 
 MAX_PARTS = 4
+MIN_COUNTED = 3
+"""Any two numbers would rise with two others."""
 
 
 class WordPart(NamedTuple):
@@ -32,6 +34,20 @@ class WordPart(NamedTuple):
     name: str
     held: tuple[str, ...]
     around: tuple[str, str]
+
+
+class CountedFrom(NamedTuple):
+    """An integer variable that others are counted from.
+
+    Attributes:
+      held: What it held in each turn.
+      sign: 1, or -1 if the others fall while it rises.
+      offset: What is added.
+    """
+
+    held: tuple[int, ...]
+    sign: int
+    offset: int
 
 
 class ProgramTurns:
@@ -58,6 +74,19 @@ class ProgramTurns:
             if all(map(_is_same, held, values)):
                 return name
         return ""
+
+    def counted_from(self, numbers: Sequence[Any]) -> CountedFrom | None:
+        """Return the variable that rises or falls with these integers, turn by turn."""
+        if len(numbers) < MIN_COUNTED or not all(type(n) is int for n in numbers):
+            return None
+        for held in self._values.values():
+            if len({*held}) == 1 or not all(type(value) is int for value in held):
+                continue
+            for sign in (1, -1):
+                offsets = {n - sign * value for n, value in zip(numbers, held)}
+                if len(offsets) == 1:
+                    return CountedFrom(tuple(held), sign, offsets.pop())
+        return None
 
     def part_of_words(self, words: Sequence[Any]) -> WordPart | None:
         """Return the variable whose text is a part of these words, one in each turn.

@@ -10,6 +10,9 @@ from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Statement
 from untrace.syntax.precedence import ATOM
 
+_BEGINS = ("(", "[", "{", ",", ":", "=")
+_ENDS = (")", "]", "}", ",", ":")
+
 
 class TurnBody:
     """The statements of a turn.
@@ -31,9 +34,12 @@ class TurnBody:
         """Write one of the statements."""
         run = self._run
         first, last = run.turns[0][index], run.turns[-1][index]
+        before: tuple[Part, ...] = ("(", *first.term.parts)
+        after: tuple[Part, ...] = (*first.term.parts[1:], ")")
+        slots = run.slots[index]
         parts = [
-            self._part(part, slot, index)
-            for part, slot in zip(first.term.parts, run.slots[index])
+            self._part(part, slot, index, _is_alone(one, other))
+            for part, slot, one, other in zip(first.term.parts, slots, before, after)
         ]
         made = Statement(last.targets, first.term.of_parts(parts), last.is_effect)
         made.comment, made.origin = first.comment, first.origin
@@ -44,14 +50,14 @@ class TurnBody:
             hand_down(made, self._seconds[self._makers[index]])
         return made
 
-    def _part(self, part: Part, slot: Slot, index: int) -> list[Part]:
+    def _part(self, part: Part, slot: Slot, index: int, is_alone: bool) -> list[Part]:
         """Write what stands at a place of a statement."""
         header = self._header
         mine = part.resolved() if type(part) is Ref else None
         if slot.kind in ("carry", "older"):
             return [self._variable(part, mine, slot, index)]
         if slot.kind == "number":
-            return header.number(part, slot, index)
+            return header.number(slot, index, is_alone)
         if slot.kind == "word":
             return header.text(slot)
         if mine is None or slot.kind == "same":
@@ -81,3 +87,10 @@ class TurnBody:
             variable = second  # which has its old value by now
         level = ATOM if mine is None else mine.level
         return Ref(variable, slot.path, level)
+
+
+def _is_alone(before: Part, after: Part) -> bool:
+    """Whether what stands between two parts is an argument, an item or a bound."""
+    if type(before) is not str or type(after) is not str:
+        return False
+    return before.rstrip().endswith(_BEGINS) and after.lstrip().startswith(_ENDS)

@@ -36,7 +36,7 @@ def merge_alike(
     before = [function.name for function in functions]
     merged = _merge_lacking(functions, main, found, makes_keys, may_merge)
     while True:
-        more = _merge_groups(functions, main, found, may_merge)
+        more = _merge_groups(functions, main, found, may_merge, takes_copies=True)
         more = more or _merge_parts(functions, main, makes_keys, may_merge)
         if not more:
             break
@@ -51,6 +51,7 @@ def _merge_groups(
     main: Function,
     found: dict[object, Merged],
     may_merge: Callable[[str], bool],
+    takes_copies: bool = False,
 ) -> set[str]:
     stems = [stem_of(function.name) for function in functions]
     groups: dict[object, list[Function]] = {}
@@ -59,7 +60,8 @@ def _merge_groups(
             groups.setdefault(likeness(function), []).append(function)
     merged: set[str] = set()
     for key, group in groups.items():
-        if len(group) > 1:
+        n_texts = len({tuple(function.lines) for function in group})
+        if n_texts > 1 or (takes_copies and len(group) > 1):
             made = merge_numbers(group, functions, main)
             if made is not None:
                 found[key] = made
