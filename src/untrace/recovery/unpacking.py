@@ -88,15 +88,15 @@ def _key(instructions: Sequence[dis.Instruction]) -> tuple[Any, int] | None:
     )
     if last.opname == "BINARY_SLICE":
         ends = _constants(before[-2:])
-        return ends and (slice(*ends), 3)
+        return (slice(*ends), 3) if ends else None
     if not is_part or not before:
         return None
     if before[-1].opname == "BUILD_SLICE":
         n_ends = before[-1].arg or 0
         ends = _constants(before[-1 - n_ends : -1])
-        return ends and (slice(*ends), n_ends + 2)
+        return (slice(*ends), n_ends + 2) if ends else None
     key = _constants(before[-1:])
-    return key and (key[0], 2)
+    return (key[0], 2) if key else None
 
 
 def _constants(instructions: Sequence[dis.Instruction]) -> list[Any] | None:
