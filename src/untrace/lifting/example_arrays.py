@@ -72,11 +72,7 @@ class Bounds:
 
 
 def zeros(
-    value: Array | None,
-    shape: tuple[Any, ...],
-    aval: Any,
-    lifter: Lifter,
-    bounds: Bounds = Bounds(),
+    value: object, shape: tuple[Any, ...], aval: Any, lifter: Lifter, *_: object
 ) -> str:
     """Write an expression that gives zeros, whatever the array was."""
     lifter.imports.module("numpy")
