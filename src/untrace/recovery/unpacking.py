@@ -53,11 +53,16 @@ def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
 def _unpacked(code: types.CodeType) -> Iterator[Unpacked]:
     instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    changed = set[str]()
     for index, instruction in enumerate(instructions):
+        if instruction.opname.startswith("STORE_"):
+            is_loaded = "LOAD_" in instruction.opname  # the other one
+            changed.update(_variables(instruction)[: 1 if is_loaded else None])
         if instruction.opname != "UNPACK_SEQUENCE":
             continue
         name, path = _source(instructions, index)
-        target = target_at(instructions, index) if name in parameters else None
+        is_given = name in parameters and name not in changed
+        target = target_at(instructions, index) if is_given else None
         if isinstance(target, tuple):
             yield Unpacked(name, path, target)
 
@@ -69,8 +74,8 @@ def _source(
     path: list[Any] = []
     while end > 0:
         last = instructions[end - 1]
-        if last.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
-            return str(last.argval), tuple(reversed(path))
+        if "LOAD_FAST" in last.opname or last.opname == "LOAD_DEREF":
+            return _variables(last)[-1], tuple(reversed(path))
         taken = _key(instructions[:end])
         if taken is None:
             break
@@ -78,6 +83,12 @@ def _source(
         path.append(key)
         end -= n_instructions
     return "", ()
+
+
+def _variables(instruction: dis.Instruction) -> tuple[str, ...]:
+    """Return the variables of an instruction, which may load and store several."""
+    names = instruction.argval
+    return names if isinstance(names, tuple) else (str(names),)
 
 
 def _key(instructions: Sequence[dis.Instruction]) -> tuple[Any, int] | None:
