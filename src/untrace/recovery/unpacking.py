@@ -44,10 +44,11 @@ class Unpacked(NamedTuple):
 @optional(makes(tuple))
 def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
     """Return what a function unpacks of its parameters, each part once."""
-    found: dict[Any, Unpacked] = {}
+    found: list[Unpacked] = []
     for one in _unpacked(code):
-        found.setdefault((one.parameter, repr(one.path)), one)
-    return tuple(found.values())
+        if all(one[:2] != known[:2] for known in found):
+            found.append(one)
+    return tuple(found)
 
 
 def _unpacked(code: types.CodeType) -> Iterator[Unpacked]:
