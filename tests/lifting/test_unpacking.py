@@ -2,12 +2,11 @@
 
 import inspect
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import untrace
+from tests.lifting.test_containers import recover
 
 X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
 W = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
@@ -17,15 +16,6 @@ PARAMS = {
     "rates": [1.0, 2.0, 3.0],
     "more": [4.0, 5.0, 6.0],
 }
-
-
-def recover(function, *args):
-    src = untrace.source(function)(*args)
-    assert src.report.strength == "identical", str(src.report)
-    expected = jax.tree.leaves(jax.jit(function)(*args))
-    actual = jax.tree.leaves(jax.jit(src.load())(*args))
-    assert all(np.array_equal(a, b) for a, b in zip(expected, actual, strict=True))
-    return str(src)
 
 
 def keys(params, x):
