@@ -382,6 +382,12 @@ def splines(x, g, k):
     return b
 
 
+def beside_a_dict(layers, x):
+    for i, one in enumerate(layers):
+        x = jnp.roll(layer(one, x), 5 - i)
+    return x
+
+
 def factors(x):
     for i in range(4):
         x = jnp.sin(x * (i + 2)) + jnp.roll(x, 5 - i) * (3 - i)
@@ -396,6 +402,7 @@ def factors(x):
             (X[:, :1], X[:, :1] * np.ones((4, 12), "f")),
             [],
         ),
+        (beside_a_dict, (LAYERS, X), ["jnp.roll(layer(one, x), 5 - i)"]),
         (factors, (X,), ["x * (i + 2)", "jnp.roll(x, 5 - i) * (3 - i)"]),
     ],
 )

@@ -80,7 +80,7 @@ class ProgramTurns:
         if len(numbers) < MIN_COUNTED or not all(type(n) is int for n in numbers):
             return None
         for held in self._values.values():
-            if len({*held}) == 1 or not all(type(value) is int for value in held):
+            if not all(type(value) is int for value in held) or len({*held}) == 1:
                 continue
             for sign in (1, -1):
                 offsets = {n - sign * value for n, value in zip(numbers, held)}
