@@ -53,6 +53,7 @@ def _merge_groups(
     may_merge: Callable[[str], bool],
     takes_copies: bool = False,
 ) -> set[str]:
+    """Merge functions that differ in numbers, or in nothing if copies are taken, too."""
     stems = [stem_of(function.name) for function in functions]
     groups: dict[object, list[Function]] = {}
     for function, stem in zip([*functions], stems):
