@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.jaxapi.modules import ModuleError
+from untrace.readers.stablehlo.read import not_parsed
 
 FUNCTION = jax.jit(lambda x: jnp.sin(x) * 2)
 X = np.ones(3, np.float32)
@@ -146,3 +148,14 @@ def test_params_that_are_named_as_not_read_are_kept(params):
 def test_params_of_another_release_that_say_nothing_are_left_out():
     text = "{ lambda ; a:f32[3]. let b:f32[3] = add[magic=None] a a in (b,) }"
     assert "magic" not in str(untrace.parse(text))
+
+
+def test_types_of_a_dialect_that_was_loaded_are_refused_as_those_that_are_not_known():
+    # JAX loads more dialects as a process goes on: the parser gets further, and complains
+    # of an operation whose types do not fit.
+    text = BAD["a type of another library"][0]
+    late = ModuleError("line 5, column 10: op requires compatible element types")
+    error = not_parsed(late, text)
+    assert "line 2, column" in str(error)
+    assert "`!quant` is a type of another dialect" in str(error)
+    assert "convert the program to StableHLO first" in str(error)

@@ -113,6 +113,12 @@ def not_parsed(error: ModuleError, content: Any = None) -> LoadError:
     said = str(error).rstrip(". ")
     text = content if isinstance(content, str) else ""
     then = next((then for words, then in _ADVICE if re.search(words, said)), "")
+    foreign = None if then else _FOREIGN_TYPE.search(text)
+    if (
+        foreign
+    ):  # whether its dialect is known depends on what ran in the process before
+        problem = f"{_NO_MODULE}: `!{foreign[1]}` is a type of another dialect"
+        return ParseError(problem, text, foreign.start(), _DIALECTS)
     if not then and text.count("{") > text.count("}"):
         then = "It is cut off, or a bracket is missing: give all of it."
     written = f"{_WRITTEN}; {_CHANGED if text else _NEWER}"
@@ -133,6 +139,11 @@ _NEWER = (
     "portable artefacts are read up to version {version} of StableHLO, which newer "
     "releases of JAX go beyond: install one, or export for an older version."
 )
+_DIALECTS = (
+    "The dialects stablehlo, chlo, func, sdy and mhlo are read: convert the program to "
+    "StableHLO first."
+)
+_FOREIGN_TYPE = re.compile(r"!(?!(?:stablehlo|chlo|sdy|mhlo)\.)(\w+)\.\w")
 _ADVICE = (
     (
         r"operation 'vhlo\.",
@@ -145,8 +156,7 @@ _ADVICE = (
     ),
     (
         r"Dialect `\w+' not found|unregistered dialect",
-        "The dialects stablehlo, chlo, func, sdy and mhlo are read: convert the program "
-        "to StableHLO first.",
+        _DIALECTS,
     ),
     (
         r"custom op '\w+\.\w+' is unknown",
