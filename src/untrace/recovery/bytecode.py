@@ -56,8 +56,9 @@ def site(code: types.CodeType, lasti: int) -> Site:
     """Return what surrounds the call at `lasti`."""
     loops = loops_around(code, lasti)
     innermost = loops[0] if loops else None
-    line = listing_of(code).line_at(lasti)
-    where = code.co_filename, line, lasti, code.co_qualname
+    listing = listing_of(code)
+    start = listing.start_at(lasti)
+    where = code.co_filename, listing.line_at(lasti), start, code.co_qualname
     return Site(
         Place(*where, innermost, len(loops), code),
         loops,

@@ -30,6 +30,17 @@ class Listing:
         """Return the number of the instruction at an offset; -1 before the first."""
         return bisect.bisect_right(self.offsets, lasti) - 1
 
+    def start_at(self, lasti: int) -> int:
+        """Return where the instruction at an offset begins.
+
+        A call of compiled code stops at another part of its instructions than one of a
+        function of Python.
+        """
+        index = self.index_at(lasti)
+        if index >= 0 and self.instructions[index].opname == "PRECALL":
+            index += 1
+        return self.offsets[index] if index >= 0 else lasti
+
     def line_at(self, lasti: int) -> int:
         """Return the line of an offset, as `f_lineno` does."""
         starts, lines = self._lines

@@ -28,7 +28,7 @@ from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
 from untrace.syntax.text import quote
 
-ITEM, NAME, LEAF, VALUE = "item", "name", "leaf", "value"
+ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 """What variables are called of which nothing is known."""
 _COUNTERS = ("_", "i", "j", "idx", "index")
 _WHOLE = re.compile(r"\d+")
@@ -178,6 +178,13 @@ class Header:
             return made
         keys = tuple([f"[{word}]" for word in words])
         return [Ref(self._variable(keys, NAME, Term([f"({', '.join(words)})"])))]
+
+    def function(self, slot: Slot) -> Part:
+        """Write the function of a turn, of those that the program's loop is over."""
+        called = slot.functions[: self.run.n_turns]
+        over = display("()", [Term([one]) for one in called])
+        key = tuple([f"{one.text}()" for one in called])
+        return Ref(self._variable(key, self.program.function() or FUNCTION, over))
 
     def _made_word(self, words: Sequence[Any]) -> list[Part] | None:
         """Write keys that are made of what a variable of the program held."""

@@ -57,7 +57,12 @@ from untrace.lifting.recorded.repeats.program_turns import (
     begins_anew,
 )
 from untrace.lifting.recorded.repeats.scans import scan_of
-from untrace.lifting.recorded.repeats.slots import Run, carried, plain_text
+from untrace.lifting.recorded.repeats.slots import (
+    Run,
+    calls_variable,
+    carried,
+    plain_text,
+)
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
@@ -88,15 +93,27 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         sites = [_site(statement, reroll) for statement in draft.statements]
         completions = complete_first_turns(draft.statements, sites, _following(sites))
         draft.statements = with_completions(draft.statements, completions)
-    if reroll != "scan":  # a loop may hold them
-        _write_loops(draft, reroll, max_period, is_listed, may_be_expression)
-    _write_loops(draft, reroll, max_period)
+    _write_all(draft, reroll, max_period, _site)
+    if any(map(calls_variable, draft.statements)):
+        _write_all(draft, reroll, max_period, _site_of_functions)
     left = [one for one in completions if one.made in draft.statements]
     for one in left:
         one.undo()
     if left:
         made = [one.made for one in left]
         draft.statements = [one for one in draft.statements if one not in made]
+
+
+def _write_all(
+    draft: Draft,
+    reroll: str,
+    max_period: int,
+    site_of: Callable[[Statement, str], object],
+) -> None:
+    """Write the loops that are expressions, which other loops may hold, and the others."""
+    if reroll != "scan":
+        _write_loops(draft, reroll, max_period, is_listed, may_be_expression, site_of)
+    _write_loops(draft, reroll, max_period, site_of=site_of)
 
 
 def _any(_: object) -> bool:
@@ -109,9 +126,10 @@ def _write_loops(
     max_period: int,
     is_wanted: Callable[[Run], bool] = _any,
     may_be_wanted: Callable[[Sequence[Statement]], bool] = _any,
+    site_of: Callable[[Statement, str], object] | None = None,
 ) -> None:
     statements = draft.statements
-    sites = [_site(statement, reroll) for statement in statements]
+    sites = [(site_of or _site)(statement, reroll) for statement in statements]
     following = _following(sites)
     rows = {
         id(name): (statement, index)
@@ -163,6 +181,14 @@ def _site(statement: Statement, reroll: str) -> object:
         return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
     parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
     return _WHOLE.sub("#", "".join(parts))
+
+
+def _site_of_functions(statement: Statement, reroll: str) -> object:
+    """Return the site of a statement in a loop over functions, which calls others."""
+    parts, usual = statement.term.parts, _site(statement, reroll)
+    is_call = bool(parts) and type(parts[0]) is Global and calls_variable(statement)
+    is_other = is_call and statement.row is None and usual is not None
+    return (statement.site, is_call) if is_other else usual
 
 
 def _called(statement: Statement) -> str:

@@ -75,6 +75,15 @@ class ProgramTurns:
                 return name
         return ""
 
+    def function(self) -> str:
+        """Return the variable that held other functions in turns, if there is only one."""
+        found = [
+            name
+            for name, held in self._values.items()
+            if all(map(callable, held)) and any(one is not held[0] for one in held)
+        ]
+        return found[0] if len(found) == 1 else ""
+
     def counted_from(self, numbers: Sequence[Any]) -> CountedFrom | None:
         """Return the variable that rises or falls with these integers, turn by turn."""
         if len(numbers) < MIN_COUNTED or not all(type(n) is int for n in numbers):
@@ -196,9 +205,12 @@ def _around(held: Sequence[Any], words: Sequence[Any]) -> tuple[str, str] | None
 
 
 def _held(turn: Sequence[Statement]) -> dict[str, Any]:
-    """Return what variables held when any of the statements of a turn was executed."""
+    """Return what variables held when any of the statements of a turn was executed.
+
+    Python takes a row before the loop's variables have what is theirs in this turn.
+    """
     held: dict[str, Any] = {}
-    for statement in turn:
+    for statement in sorted(turn, key=lambda statement: statement.row is not None):
         for name, value in statement.turn:
             held.setdefault(name, value)
     return held

@@ -37,7 +37,7 @@ def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
     if slot.kind in ("index", "leaf", "row"):
         yield "items, "
     listed: Sequence[str | tuple[Name, str]] = slot.keys
-    if slot.kind in ("number", "word"):
+    if slot.kind in ("number", "word", "function"):
         listed = slot.numbers
     elif slot.kind == "each":
         listed = slot.each

@@ -33,16 +33,18 @@ class Slot:
         "older" (one of the turn before that, of a carry),
         "index" (an item of a container, the next one in every turn or the one before),
         "leaf" (the next leaf of a tree), "key" (an item of a dict), "row" (the next row
-        of an array), "each" (any other value), "number" or "word" (in quotes).
+        of an array), "each" (any other value), "number", "word" (in quotes) or
+        "function" (the next one that the program's loop is over).
       local: Which value of a turn.
       array: The statement that unpacks the rows.
       numbers: The number or word of every turn, or the index of the first; the trees whose leaf
-        it may be.
+        it may be; what the functions are called.
       start: The place of an index or key in the path.
       step: 1, or -1 for an index that falls.
       keys: The key of every turn, in brackets.
       path: The part of a carry or an older one that is taken, or of each value.
       each: The value of every turn.
+      functions: The function of every turn.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Slot:
     keys: list[str] = field(default_factory=list[str])
     path: str = ""
     each: list[tuple[Name, str]] = field(default_factory=list["tuple[Name, str]"])
+    functions: list[Global] = field(default_factory=list[Global])
 
 
 @dataclass(slots=True)
@@ -145,6 +148,10 @@ def slot_of(
             return Slot("carry", before[id(ref.name)])
         older = _older(ref, run)
         return Slot("older", older[0]) if older and not older[1] else None
+    if type(mine) is Global and type(other) is Global:
+        is_known = known is not None and known.kind == "function"
+        if is_known or mine.text != other.text:
+            return _function_slot(mine, other, known, run)
     if type(mine) is not Ref or type(other) is not Ref:
         return _text_slot(mine, other, known, run.n_turns)
     found = None
@@ -200,6 +207,33 @@ def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot |
         known.numbers.append(texts[1])  # one too many if the turn is none
         return known if known.kind == kind else None
     return Slot(kind, numbers=[*[texts[0]] * turn, texts[1]])
+
+
+def _function_slot(
+    mine: Global, other: Global, known: Slot | None, run: Run
+) -> Slot | None:
+    """Say that turns call other functions, if the program's loop is over functions."""
+    may_be = known is None or known.kind in ("same", "function")
+    is_function = not mine.number and not other.number
+    if not may_be or not is_function or not any(map(calls_variable, run.turns[0])):
+        return None
+    if known is None or known.kind == "same":
+        before = [mine] * run.n_turns
+        return Slot(
+            "function",
+            numbers=[g.text for g in (*before, other)],
+            functions=[*before, other],
+        )
+    known.numbers.append(other.text)  # one too many if the turn is none
+    known.functions.append(other)
+    return known
+
+
+def calls_variable(statement: Statement) -> bool:
+    """Whether a call stands in a loop over functions, and in none that these make."""
+    place = statement.trail[-1] if statement.trail else None
+    names = (place.loop or ()) if place is not None else ()
+    return any(name in names and callable(held) for name, held in statement.turn)
 
 
 def _kind(texts: Sequence[str]) -> str:

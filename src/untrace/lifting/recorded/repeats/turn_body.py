@@ -60,6 +60,8 @@ class TurnBody:
             return header.number(slot, index, is_alone)
         if slot.kind == "word":
             return header.text(slot)
+        if slot.kind == "function":
+            return [header.function(slot)]
         if mine is None or slot.kind == "same":
             return [part]
         if slot.kind == "index":

@@ -84,7 +84,13 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
         return False  # it only takes an array apart
     if run.n_turns >= MIN_TURNS and _is_plain(run):
         return True
-    return is_complete and _are_of_loop(run.turns) and is_shorter(run)
+    is_long = run.n_turns >= MIN_TURNS and bool(_functions(run))
+    return is_complete and _are_of_loop(run.turns) and (is_long or is_shorter(run))
+
+
+def _functions(run: Run) -> list[Slot]:
+    """Return where turns call one function of those that the program's loop is over."""
+    return [slot for _, slot in first_parts(run) if slot.kind == "function"]
 
 
 def _is_plain(run: Run) -> bool:
@@ -92,7 +98,8 @@ def _is_plain(run: Run) -> bool:
 
     What holds for the first two turns holds for all.
     """
-    return not run.left and all(slot.kind != "each" for _, slot in first_parts(run))
+    listed = ("each", "function")
+    return not run.left and all(slot.kind not in listed for _, slot in first_parts(run))
 
 
 def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
