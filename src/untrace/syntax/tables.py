@@ -59,8 +59,9 @@ def _tables(
         yield _Table(node, statement, call)
         return
     for child in ast.iter_child_nodes(node):
-        is_first = isinstance(node, ast.Call) and node.args[:1] == [child]
-        yield from _tables(child, statement, node if is_first else None, lines)
+        around = node if isinstance(node, ast.Call) else None
+        is_first = around is not None and around.args[:1] == [child]
+        yield from _tables(child, statement, around if is_first else None, lines)
 
 
 def _place(table: _Table, lines: Sequence[str]) -> tuple[int, int, str, str]:

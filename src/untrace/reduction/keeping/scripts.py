@@ -410,8 +410,8 @@ def two_short_sides(
         if is_number:
             return [f"float({asked})"]
         return [
-            f"said = {asked}.decode()",
-            "np.frombuffer(bytes.fromhex(said)).reshape(x.shape)",
+            f"said = {asked}",
+            "np.frombuffer(bytes.fromhex(said.decode())).reshape(x.shape)",
         ]
 
     told = [f"print({quote(a + ':')}, x, {quote(b + ':')}, y)"]

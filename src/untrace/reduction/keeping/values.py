@@ -444,7 +444,9 @@ def _check_side(side: Any) -> None:
 
 
 def _short_side(side: str) -> str:
-    """Name a side without the value of its variable, which stands in the predicate."""
+    """Name a side without a value or a path, which stand in the predicate."""
+    if side.startswith("python:"):
+        return "another Python"
     return side.partition("=")[0] if side.startswith("env:") else side
 
 
