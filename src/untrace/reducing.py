@@ -31,7 +31,7 @@ from untrace.reduction.driver import (
     search_and_confirm,
 )
 from untrace.reduction.edits import Edits
-from untrace.reduction.explaining import explanation, is_of_derivative
+from untrace.reduction.explaining import Said, explanation, is_of_derivative
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Check, Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
@@ -344,16 +344,13 @@ def _finished(
     journal: Journal,
 ) -> Reduction:
     search, program, verdict, why = searched
-    size, stats = measure(program), search.stats
+    stats = search.stats
     shown = "a program" if is_anonymous else origin
 
     def story(keep: Keep) -> Story:
         return Story(
             shown,
             start,
-            size.equations,
-            stats.runs,
-            stats.seconds,
             shown_control(program, is_anonymous),
             "" if is_anonymous else keep.told(verdict.outcomes),
             () if is_anonymous else explained,
@@ -361,7 +358,7 @@ def _finished(
         )
 
     keep, source = pinned.keep, None
-    explained: tuple[str, ...] = ()
+    explained: tuple[Said, ...] = ()
     if not search.is_hurried:
         try:
             if not is_anonymous:

@@ -33,7 +33,8 @@ def test_what_fails_is_found_out_and_pinned(reduction):
 def test_the_equation_and_the_line_it_comes_from_are_named(reduction):
     text = " ".join(str(reduction.source).split())
     assert "Made by equation 0 of 1, `div`, from test_explaining.py:20" in text
-    assert "in `loss`, in its derivative: root = jnp.sqrt(d)" in text
+    assert "in `loss`, in its derivative. " in text
+    assert text.count("root = jnp.sqrt(d)") == 1  # beside the statement, not twice
     assert "# root = jnp.sqrt(d) (test_explaining.py:20)" in text
 
 
@@ -60,7 +61,7 @@ def test_of_a_loss_the_gradient_is_explained(function, x, primitive, line, mend)
         jax.make_jaxpr(function)(x := np.float32(x)), (x,), ("x",), "f"
     )
     kept = Nan(under="grad", blame=primitive)
-    text = " ".join(explanation(program, kept, Judge(kept)))
+    text = " ".join(map(str, explanation(program, kept, Judge(kept))))
     assert f"`{primitive}`, from test_explaining.py" in text
     assert line in text
     assert f"Usual mend: {mend}" in text
@@ -94,9 +95,8 @@ def test_where_none_is_to_blame_what_is_left_is_named():
     x = np.ones((2, 3), np.float32)
     jaxpr = jax.make_jaxpr(lambda x: jnp.sin(x.T))(x)
     program = program_from(jaxpr, (x,), ("x",), "f")
-    assert explanation(program, untrace.keep.raises(), None) == [
-        "It takes `transpose` and `sin`."
-    ]
+    (said,) = explanation(program, untrace.keep.raises(), None)
+    assert str(said) == "It takes `transpose` and `sin`."
 
 
 def cancelling(x):
@@ -118,7 +118,7 @@ def contracted(a, b):
             (1e-4,),
             "Made by equation 1 of 3, `sub`, from test_explaining.py:104 in "
             "`cancelling`: gap = 1 - near. Relative errors: `cos` 5e-09, `sub` 1. "
-            "Why: numbers that are much larger than their sum cancel",
+            "Why: large numbers cancel, and what is left are their rounding errors",
         ),
         (
             contracted,
@@ -134,7 +134,7 @@ def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, to
     arrays = [np.float32(value) for value in values]
     jaxpr = jax.make_jaxpr(function)(*arrays)
     program = program_from(jaxpr, arrays, ("a", "b")[: len(arrays)], "f")
-    assert told in " ".join(explanation(program, keep, Judge(keep)))
+    assert told in " ".join(map(str, explanation(program, keep, Judge(keep))))
 
 
 def test_what_was_cut_off_is_found_out_before_the_failure_is_pinned(monkeypatch):

@@ -519,7 +519,7 @@ def test_keys_among_the_outputs_do_not_fail():
 
     values = (jax.random.key(0), X)
     program = program_from(jax.make_jaxpr(f)(*values), values, ["key", "x"], "f")
-    source = unreduced(program, keep.nan(), Story("f", 1, 1, 0, 0.0))
+    source = unreduced(program, keep.nan(), Story("f", 1))
     with pytest.raises(AssertionError, match="output 1 has NaN"):
         exec(compile(str(source), "repro.py", "exec"), {"__name__": "__main__"})
 

@@ -52,7 +52,7 @@ def test_large_inputs_are_drawn_where_the_failure_does_not_need_theirs():
     jaxpr = jax.make_jaxpr(jnp.sort)(x)
     program = program_from(jaxpr, (x,), ("x",), "f")
     predicate = keep.contains("sort")
-    story = Story("f", 1, 1, 0, 0.0)
+    story = Story("f", 1)
     source, found = reproducer(program, predicate, story, Judge(predicate))
     assert not source.module.stored
     assert "rng" in str(source)
@@ -67,7 +67,7 @@ def test_scatters_of_single_numbers_are_written_as_updates():
 
     x, i = np.arange(10, dtype=np.float32), np.array([0, 3, 3, 2])
     program = program_from(jax.make_jaxpr(largest)(x, i), (x, i), ("x", "i"), "f")
-    story = Story("f", 1, 1, 0, 0.0)
+    story = Story("f", 1)
 
     predicate = keep.check("outputs[0].max() > 9")
     text = str(reproducer(program, predicate, story, Judge(predicate))[0])
@@ -81,7 +81,7 @@ def test_64_bits_are_not_enabled_for_32():
         jaxpr = jax.make_jaxpr(lambda x: jnp.cosh(x) / jnp.sinh(x))(np.float32(wide))
         program = program_from(jaxpr, (np.float32(wide),), ("x",), "f")
         predicate = keep.nan()
-        story = Story("f", 1, 1, 0, 0.0)
+        story = Story("f", 1)
         source, _ = reproducer(program, predicate, story, Judge(predicate))
         assert "enable_x64" not in str(source)
         jaxpr = jax.make_jaxpr(lambda x: jnp.cosh(x) / jnp.sinh(x))(wide)
@@ -99,7 +99,7 @@ def test_settings_that_a_failure_does_not_need_are_left_out():
 def test_a_failure_that_does_not_always_show_says_so():
     jaxpr = jax.make_jaxpr(jnp.log)(np.float32(-1))
     program = program_from(jaxpr, (np.float32(-1),), ("x",), "f")
-    story = Story("f", 1, 1, 0, 0.0, rate=1 / 3)
+    story = Story("f", 1, rate=1 / 3)
     predicate = keep.nan()
     source, _ = reproducer(program, predicate, story, Judge(predicate))
     assert "It failed in 33% of the runs." in source.title
@@ -111,7 +111,7 @@ def test_updates_of_constants_at_constant_places_are_short():
         return jax.lax.sort((levels,), dimension=0)
 
     program = program_from(jax.make_jaxpr(sorted_levels)(), (), (), "f")
-    story = Story("f", 1, 1, 0, 0.0)
+    story = Story("f", 1)
 
     def written(predicate):
         return str(reproducer(program, predicate, story, Judge(predicate))[0])

@@ -64,3 +64,18 @@ def test_rows_of_few_numbers_stand_in_full_lines():
 def test_short_arrays_stay_as_they_are():
     text = format_source(f"a = f([{', '.join(str(n / 7) for n in range(12))}])\n")
     assert with_tables(text) == text
+
+
+def test_what_an_array_is_made_of_opens_in_the_line_of_the_call():
+    numbers = ", ".join(str(n / 7) for n in range(30))
+    text = format_source(
+        f"a = np.array([{numbers}], dtype=np.float32)\n"
+        f"b = f([{numbers}], [{numbers}])\n"
+        f"c = f([{numbers}], é) + g(h([{numbers}], 'x', *d), [1])\n"
+    )
+    made = with_tables(text)
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(text))
+    assert format_source(made) == made
+    assert made.startswith("a = np.array([\n    0.0, ")
+    assert "\n], dtype=np.float32)  # fmt: skip\n" in made
+    assert '\n    ], "x", *d),\n' in made

@@ -53,7 +53,7 @@ class Parting:
             f"`{name}` {'not finite alike' if error is None else f'{error:.2g}'}"
             for name, error in self.errors
         )
-        return f"Relative errors: {shown}."
+        return f"Relative errors: {shown}"
 
     @property
     def why(self) -> tuple[str, str] | None:
@@ -61,10 +61,8 @@ class Parting:
         if not self.is_cancellation:
             return None
         return (
-            "numbers that are much larger than their sum cancel, and what is left "
-            "are their rounding errors.",
-            "a formula without the cancellation (`jnp.expm1`, `jnp.log1p`, a mean taken "
-            "off first), or more bits there.",
+            "large numbers cancel, and what is left are their rounding errors.",
+            "`jnp.expm1`, `jnp.log1p`, a mean taken off first, or more bits there.",
         )
 
 

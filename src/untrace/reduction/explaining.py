@@ -24,6 +24,7 @@ from untrace.reduction.keeping.base import Blamed
 from untrace.reduction.keeping.values import Differs
 from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.reduction.trials import Judge, job_of
+from untrace.syntax.text import is_comment
 
 _OF_AN_INFINITY = ("0 * inf", "inf - inf")
 """Traps that say no more than that there is an infinity."""
@@ -32,7 +33,27 @@ MAX_NEEDED = 4
 """Equations that are named where none of them is to blame alone."""
 
 
-def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
+class Said(NamedTuple):
+    """A sentence, and the line of the user that it ends with, if it does.
+
+    >>> print(Said("It takes `add`, from f.py:3", "x + y"), Said("It takes `add`"))
+    It takes `add`, from f.py:3: x + y. It takes `add`.
+    """
+
+    sentence: str
+    line: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence}: {self.line}." if self.line else f"{self.sentence}."
+
+    def beside(self, text: str) -> str:
+        """Return the sentence; without the line, where a text has it in a comment."""
+        quoted = f" {self.line}  ("
+        is_there = any(quoted in x for x in text.splitlines() if is_comment(x))
+        return f"{self.sentence}." if self.line and is_there else str(self)
+
+
+def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]:
     """Return sentences about the equation that makes the first bad value.
 
     Args:
@@ -55,19 +76,18 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[str]:
     if looked is None or blamed.under not in (None, "grad"):
         return []
     found = _found(looked, blamed.primitive)
-    lines: list[str] = []
+    lines: list[Said] = []
     if len(found.places) == 1:
         number = found.numbers[0]
         which = f"equation {number} of {found.total}, " if found.is_one else ""
-        place = _place(found.places[0])
-        lines = [f"Made by {which}`{blamed.primitive}`{place}."]
+        lines = [_said(f"Made by {which}`{blamed.primitive}`", found.places[0])]
     trap = None if judge is None else _trap(program, looked, keep, judge)
     if trap is not None:
         lines += _mended(trap.why, trap.mend)
     return lines
 
 
-def _parted(program: Program, keep: Keep, judge: Judge | None) -> list[str] | None:
+def _parted(program: Program, keep: Keep, judge: Judge | None) -> list[Said] | None:
     """Say which equation first differs between two ways; None if it cannot be told."""
     if judge is None or not isinstance(keep, Differs):
         return None
@@ -77,23 +97,24 @@ def _parted(program: Program, keep: Keep, judge: Judge | None) -> list[str] | No
     everything = list(_numbered(program.block, program.block.jaxpr))
     number = [eqn for eqn, _ in everything].index(found.eqn)
     which = f"equation {number} of {len(everything)}, `{found.eqn.name}`"
-    place = _place(origin_of(everything[number][1], ()))
-    lines = [f"Made by {which}{place}.", found.told()]
+    made = _said(f"Made by {which}", origin_of(everything[number][1], ()))
+    lines = [made, Said(found.told())]
     return lines if found.why is None else [*lines, *_mended(*found.why)]
 
 
-def _mended(why: str, mend: str) -> list[str]:
-    return [f"Why: {why}", f"Usual mend: {mend}"]
+def _mended(why: str, mend: str) -> list[Said]:
+    told = (f"Why: {why}", f"Usual mend: {mend}")
+    return [Said(text.removesuffix(".")) for text in told]
 
 
-def _needed(program: Program) -> list[str]:
+def _needed(program: Program) -> list[Said]:
     """Name the equations that are left: each of them is needed."""
     left = list(_numbered(program.block, program.block.jaxpr))
     names = list(dict.fromkeys(f"`{eqn.name}`" for eqn, _ in left))
     if not 0 < len(left) <= MAX_NEEDED:
         return []
-    place = _place(origin_of(left[0][1], ())) if len(left) == 1 else ""
-    return [f"It takes {' and '.join(names)}{place}."]
+    told = f"It takes {' and '.join(names)}"
+    return [_said(told, origin_of(left[0][1], ())) if len(left) == 1 else Said(told)]
 
 
 def _trap(program: Program, looked: Program, keep: Keep, judge: Judge) -> Trap | None:
@@ -198,7 +219,7 @@ def _numbered(block: Block, jaxpr: Any) -> Iterator[tuple[Equation, Any]]:
             yield from _numbered(inner, inner.jaxpr)
 
 
-def _place(origin: Origin) -> str:
+def _said(sentence: str, origin: Origin) -> Said:
     if not origin.file:
-        return ""
-    return f", from {origin}: {origin.text}" if origin.text else f", from {origin}"
+        return Said(sentence)
+    return Said(f"{sentence}, from {origin}", origin.text)

@@ -28,6 +28,7 @@ from untrace.pipeline import untrace_captured
 from untrace.printable import printable
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
+from untrace.reduction.explaining import Said
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import (
@@ -38,9 +39,10 @@ from untrace.reduction.polishing import (
     with_public_calls,
 )
 from untrace.reduction.program import Program
+from untrace.reduction.shortening import with_values_returned
 from untrace.reduction.trials import Judge, Trial, file_job, job_of
 from untrace.reduction.widening import idle_settings
-from untrace.reduction.wording import counted, duration
+from untrace.reduction.wording import counted
 from untrace.reduction.writing import captured
 from untrace.result import Source
 from untrace.syntax.formatting import format_source
@@ -56,9 +58,6 @@ class Story:
     Attributes:
       origin: Where the program came from.
       before: Its equations.
-      after: Those that are left.
-      runs: How often the predicate was asked.
-      seconds: Wall time.
       control: With which inputs it does not fail, as a sentence.
       told: What fails, with the message that was seen.
       explained: Sentences about the equation that fails.
@@ -67,20 +66,16 @@ class Story:
 
     origin: str
     before: int
-    after: int
-    runs: int
-    seconds: float
     control: str = ""
     told: str = ""
-    explained: tuple[str, ...] = ()
+    explained: tuple[Said, ...] = ()
     rate: float = 1.0
 
     def line(self) -> str:
-        """Return the line of figures."""
+        """Return the line that says what was reduced."""
         return (
-            f"Reduced by untrace {__version__} from {_place(self.origin)}: {self.before:,} -> "
-            f"{counted(self.after, 'equation')}, {counted(self.runs, 'run')}, "
-            f"{duration(self.seconds)}."
+            f"Reduced by untrace {__version__} from {counted(self.before, 'equation')} of "
+            f"{_place(self.origin)}."
         )
 
 
@@ -227,9 +222,8 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
         imports = _used(imports, "\n".join([body, *lines]))
     body = _with_imports(body, imports)
     text = "\n".join([body + MAIN, *(indent + line for line in lines)])
-    module = replace(
-        source.module, body=writing(lambda: format_source(text)).strip("\n") + "\n"
-    )
+    body = writing(lambda: format_source(with_values_returned(format_source(text))))
+    module = replace(source.module, body=body.strip("\n") + "\n")
     return replace(source, module=module, title=_title(keep, story, source), _text=[])
 
 
@@ -316,7 +310,7 @@ def _title(keep: Keep, story: Story, source: Source) -> str:
         story.told or keep.describe(),
         *([f"It failed in {story.rate:.0%} of the runs."] if story.rate < 1 else []),
         *([story.control] if story.control else []),
-        *story.explained,
+        *(said.beside(source.module.body) for said in story.explained),
         "",
         story.line(),
         f"Pinned failure: {keep.plain()}.",

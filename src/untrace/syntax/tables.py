@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import collections
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from untrace.parsing import parse
 from untrace.syntax.layout import INDENT, WIDTH
@@ -24,29 +25,69 @@ def with_tables(text: str) -> str:
         return text
     lines = text.split("\n")
     tree = parse(text)
-    tables = list(_tables(tree, None, lines))
-    for last in {(statement.end_lineno or 0) - 1 for _, statement in tables}:
+    tables = list(_tables(tree, None, None, lines))
+    for last in {(one.statement.end_lineno or 0) - 1 for one in tables}:
         lines[last] += "  # fmt: skip"
-    for table, _ in reversed(tables):
-        first, last = table.lineno - 1, (table.end_lineno or 0) - 1
-        head, rest = lines[first][: table.col_offset], lines[last].strip()[1:]
+    for table in reversed(tables):
+        first, last, head, rest = _place(table, lines)
         pad = head[: len(head) - len(head.lstrip(" "))]
-        made = _written(table, lines, pad)
+        made = _written(table.numbers, lines, pad)
         lines[first : last + 1] = [head + made[0], *made[1:-1], made[-1] + rest]
     return "\n".join(lines)
 
 
+class _Table(NamedTuple):
+    """A list to write in full lines."""
+
+    numbers: ast.List
+    statement: ast.stmt
+    """In which it stands."""
+    call: ast.Call | None
+    """Whose first argument it is."""
+
+
 def _tables(
-    node: ast.AST, statement: ast.stmt | None, lines: Sequence[str]
-) -> Iterator[tuple[ast.List, ast.stmt]]:
-    """Yield the lists to write in full lines, with the statements that they stand in."""
+    node: ast.AST,
+    statement: ast.stmt | None,
+    call: ast.Call | None,
+    lines: Sequence[str],
+) -> Iterator[_Table]:
+    """Yield the lists to write in full lines."""
     if isinstance(node, ast.stmt):
         statement = node if isinstance(node, _SIMPLE) else None
     if isinstance(node, ast.List) and statement is not None and _is_table(node, lines):
-        yield node, statement
+        yield _Table(node, statement, call)
         return
     for child in ast.iter_child_nodes(node):
-        yield from _tables(child, statement, lines)
+        around = node if isinstance(node, ast.Call) else None
+        is_first = around is not None and around.args[:1] == [child]
+        yield from _tables(child, statement, around if is_first else None, lines)
+
+
+def _place(table: _Table, lines: Sequence[str]) -> tuple[int, int, str, str]:
+    """Return the lines to replace, and what stands in them before and after the list.
+
+    What is called opens in the line of the list, and its other arguments stand in the
+    line that ends it, where there is room for them.
+    """
+    node, call = table.numbers, table.call
+    first, last = node.lineno - 1, (node.end_lineno or 0) - 1
+    head, rest = lines[first][: node.col_offset], lines[last].strip()[1:]
+    if call is None or head.strip():
+        return first, last, head, rest
+    others = [*call.args[1:], *call.keywords]
+    opening, end = lines[first - 1], (call.end_lineno or 0) - 1
+    is_plain = opening.endswith("(") and all(
+        map(str.isascii, lines[first - 1 : end + 1])
+    )
+    if not is_plain or any(one.lineno != one.end_lineno for one in others):
+        return first, last, head, rest
+    after = lines[end][(call.end_col_offset or 0) - 1 :]
+    closing = "".join([f", {_text(one, lines)}" for one in others]) + after
+    pad = len(opening) - len(opening.lstrip(" "))
+    if pad + len(f"]{closing}") > WIDTH:
+        return first, last, head, rest
+    return first - 1, end, opening, closing
 
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
@@ -110,4 +151,9 @@ def _is_short(node: ast.List) -> bool:
 def _on_one_line(node: ast.expr, lines: Sequence[str]) -> str:
     if isinstance(node, ast.List):
         return f"[{', '.join([_on_one_line(item, lines) for item in node.elts])}]"
+    return _text(node, lines)
+
+
+def _text(node: ast.expr | ast.keyword, lines: Sequence[str]) -> str:
+    """Return the text of what stands on one line of ASCII."""
     return lines[node.lineno - 1][node.col_offset : node.end_col_offset]

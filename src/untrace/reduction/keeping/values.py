@@ -333,9 +333,11 @@ class Differs(RunningKeep):
 
     def describe(self) -> str:
         kind = {None: "", True: " (both finite)", False: " (one side not finite)"}
+        a, b = map(_short_side, (self.a, self.b))
+        a, b = (self.a, self.b) if a == b else (a, b)
         return (
-            f"{self.a} and {self.b} differ{self.where} by a relative error of more "
-            f"than {self.rtol:g}{kind[self.finite]}."
+            f"{a} and {b} differ{self.where} by a relative error of more than "
+            f"{self.rtol:g}{kind[self.finite]}."
         )
 
     def explain(
@@ -439,6 +441,13 @@ def _check_side(side: Any) -> None:
         f"differs: a side is 'jit', 'call', 'eager', 'float64', 'platform:NAME', "
         f"'env:NAME=VALUE' or 'python:PATH', not {side!r}"
     )
+
+
+def _short_side(side: str) -> str:
+    """Name a side without a value or a path, which stand in the predicate."""
+    if side.startswith("python:"):
+        return "another Python"
+    return side.partition("=")[0] if side.startswith("env:") else side
 
 
 def _side(run: Run, side: str) -> Run:
