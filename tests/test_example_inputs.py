@@ -2,6 +2,9 @@
 
 import itertools
 import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -12,6 +15,7 @@ from click.testing import CliRunner
 
 import untrace
 from untrace.cli import main
+from untrace.example_draws import GIVEN, with_finite_results
 from untrace.verification.retrace import execute
 
 RNG = np.random.default_rng(1)
@@ -446,3 +450,143 @@ def test_anonymous_files_hold_no_input_and_say_which_strings_are_left():
         if level == "api":
             said = 'Strings that are left: "bd,de->be", "devices".'
             assert said in made[0].report.notes
+
+
+# ---- programs whose values are compared ----------------------------------------------
+
+LAYERS = [jnp.asarray(RNG.normal(size=(30, 30)) / 9, jnp.float32) for _ in range(5)]
+FREE = jnp.asarray(RNG.uniform(0.1, 40, size=30), jnp.float32)
+LEFT = jnp.asarray(RNG.uniform(0.1, 3, size=30), jnp.float32)
+SINES = FREE, -FREE % (2 * jnp.pi) + LEFT
+
+
+def of_sines(x, y):
+    """The sine of the sum is positive in all, of which neither array tells."""
+    return jnp.sqrt(jnp.sin(x + y))
+
+
+def rolled(start, *given, **options):
+    """Recover a program that is written as another one, so that its values are compared."""
+
+    def program(layers, *args):
+        x = start(*args)
+        for layer in layers:
+            x = x + jnp.tanh(x @ layer["w"]) * 0.5
+        return x
+
+    layers = [{"w": w} for w in LAYERS]
+    source = untrace.source(program, reroll="scan", **options)(layers, *given)
+    assert source.report.strength == "rerolled"
+    assert np.all(np.isfinite(program(layers, *given)))
+    return source
+
+
+def results(source):
+    """The results of a file on its example inputs, and these."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = source.save(Path(folder) / "saved.py")
+        module = execute(path.read_text(), path=str(path))
+        inputs = module.example_args()
+        return getattr(module, source.name)(**inputs), [*inputs.values()]
+
+
+def keeps_given(source):
+    return GIVEN in " ".join(source.text.split())
+
+
+def test_inputs_that_were_given_stay_where_no_drawn_ones_give_numbers():
+    source = rolled(of_sines, *SINES)
+    result, inputs = results(source)
+    assert np.all(np.isfinite(result)) and keeps_given(source)
+    for held, given in zip(inputs[1:], SINES, strict=True):
+        np.testing.assert_array_equal(held, given)
+
+
+def test_inputs_are_drawn_from_another_seed_if_that_is_enough():
+    def start(x):
+        return x + jnp.log(jnp.cos(1000 * x.sum()))  # of half of all seeds
+
+    shift = next(s for s in range(99) if np.isfinite(start(FREE + s)[0]))
+    source = rolled(start, FREE + shift)
+    result, _ = results(source)
+    assert np.all(np.isfinite(result)) and not keeps_given(source)
+
+
+def test_inputs_that_do_are_left_as_they_are():
+    source = rolled(lambda x: jnp.sqrt(x), FREE)
+    assert "default_rng(0)" in source.text and not keeps_given(source)
+
+
+def test_inputs_that_were_given_do_not_stay_in_anonymous_files():
+    source = rolled(of_sines, *SINES, max_seconds=0)
+    assert with_finite_results(source, pytest.fail, True) is source
+    assert keeps_given(
+        with_finite_results(source, lambda given: rolled(of_sines, *SINES), False)
+    )
+
+
+def test_time_that_is_up_leaves_inputs_as_they_are():
+    source = rolled(of_sines, *SINES, max_seconds=0)
+    assert "default_rng(0)" in source.text and not keeps_given(source)
+
+
+def test_what_fails_on_the_way_leaves_inputs_as_they_are(monkeypatch):
+    def fails(*args):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("untrace.example_draws.are_finite", fails)
+    source = rolled(of_sines, *SINES)
+    assert "default_rng(0)" in source.text and not keeps_given(source)
+
+
+@pytest.mark.parametrize("options", [{}, {"level": "lax"}, {"verify": False}])
+def test_programs_that_were_not_run_are_not_run_for_their_inputs(options):
+    n_runs = []
+
+    def noted(x):
+        n_runs.append(len(x))
+        return x
+
+    def program(x, y):
+        kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return of_sines(jax.pure_callback(noted, kind, x), y)
+
+    untrace.source(program, **options)(*SINES)
+    assert not n_runs
+
+
+def test_programs_with_effects_are_not_run_for_their_inputs():
+    n_runs = []
+
+    def program(x, y):
+        jax.debug.callback(lambda x: n_runs.append(len(x)), x)
+        return of_sines(x, y)
+
+    source = untrace.source(program)(*SINES)
+    traced = jax.make_jaxpr(program)(*SINES)
+    report = replace(source.report, is_finite=True, traced=traced)
+    source = replace(source, report=report)
+    assert with_finite_results(source, pytest.fail, False) is source
+    jax.effects_barrier()
+    assert not n_runs
+
+
+def test_running_what_was_drawn_costs_one_compilation(monkeypatch):
+    def n_compiled():
+        names = []
+
+        def listen(event, seconds, **about):
+            if event == "/jax/core/compile/backend_compile_duration":
+                names.append(about.get("fun_name"))
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            rolled(lambda x: jnp.sqrt(x), FREE)
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
+        return len(names)
+
+    n_compiled()  # small functions that are compiled once in a process
+    with_it = n_compiled()
+    monkeypatch.setattr("untrace.example_draws._may_run", lambda source: False)
+    assert with_it - n_compiled() == 1

@@ -27,6 +27,7 @@ LAYERS = [
     {"verification"},
     {
         "checking",
+        "example_draws",
         "pipeline",
         "blame",
         "idiomatic",

@@ -21,6 +21,7 @@ from untrace.capture.stand_ins import without_types
 from untrace.capture.user_code import user_code
 from untrace.checks import check_examples, check_options
 from untrace.errors import UntraceError, reason
+from untrace.example_draws import with_finite_results
 from untrace.extension import load_entry_points
 from untrace.idle import with_idle_notes
 from untrace.isolated import settled
@@ -125,7 +126,9 @@ def source(
         name, and the header lists them. At sizes that it does not list, a function may do
         something else.
       example_inputs: "drawn": `example_args()` of the file makes arrays like those that
-        were given, and writes small ones out; "given" gives those themselves, large
+        were given, and writes small ones out (should a program whose values are compared
+        give numbers on those that were given, and none on any that were drawn, those that
+        were given stay); "given" gives those themselves, large
         ones from the sidecar.
       max_seconds: After so long nothing is tried any more that would only make the text
         better: what is not proved then is written from its equations, dimensions have
@@ -227,7 +230,11 @@ def source(
         is_exact = captured.is_exact or example_inputs == "given"
         captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)
         recover = from_equations if captured.recording is None else from_calls
-        made = writing(lambda: recover(captured, named(), counter))
+
+        def rewritten(given: Captured) -> Source:
+            return writing(lambda: recover(given, named(), counter))
+
+        made = with_finite_results(rewritten(captured), rewritten, anonymous)
 
         def at_lower_level(note: str) -> Source:
             notes = (*captured.notes, note)

@@ -122,7 +122,9 @@ def with_values(report: Report, captured: Captured) -> Report:
     if report.strength != "different" or report.traced is None:
         return report
     agreement = outputs_agree(captured.jaxpr, report.traced, captured.values)
-    if agreement:
-        agreed = f"On the given inputs the outputs are {agreement}."
-        return replace(report, strength="numeric", notes=(agreed, *report.notes))
+    if agreement is not None:
+        agreed = f"On the given inputs the outputs are {agreement.text}."
+        notes = (agreed, *report.notes)
+        is_finite = agreement.are_finite
+        return replace(report, strength="numeric", notes=notes, is_finite=is_finite)
     return replace(report, traced=None)

@@ -6,8 +6,8 @@ compiled and run on the concrete values of the capture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,34 +15,57 @@ import numpy as np
 from untrace import jaxapi
 
 
-def outputs_agree(expected: Any, actual: Any, values: Sequence[Any]) -> str:
-    """Run two jaxprs; say how well their outputs agree, or "" if they do not.
+class Agreement(NamedTuple):
+    """What running two programs showed.
+
+    Attributes:
+      text: How well their outputs agree: "bitwise equal", or for instance
+        "within 3e-08 (relative)".
+      are_finite: Whether all numbers among the outputs are finite.
+    """
+
+    text: str
+    are_finite: bool
+
+
+def outputs_agree(
+    expected: Any, actual: Any, values: Sequence[Any]
+) -> Agreement | None:
+    """Run two jaxprs; say how well their outputs agree, or None if they do not.
 
     Agreement is bitwise or within `sqrt(eps)` of the dtype, relative to the largest
     magnitude of an output. NaNs agree with NaNs. Programs with effects or without
     concrete values are not run.
-
-    Returns:
-      "bitwise equal", or for instance "within 3e-08 (relative)".
     """
     if (
         any(value is None for value in values)
         or jaxapi.split_jaxpr(expected)[0].effects
     ):
-        return ""
+        return None
     both = [jax.jit(jaxapi.as_function(jaxpr)) for jaxpr in (expected, actual)]
     try:
         with jaxapi.quiet_callbacks():
             wanted, got = jax.block_until_ready([run(*values) for run in both])
     except Exception:  # either may fail to compile or run; then nothing is known
-        return ""
+        return None
     worst = 0.0
     for one, other in zip(wanted, got):
         error = relative_error(one, other)
         if error is None:
-            return ""
+            return None
         worst = max(worst, error)
-    return f"within {worst:.0e} (relative)" if worst else "bitwise equal"
+    text = f"within {worst:.0e} (relative)" if worst else "bitwise equal"
+    return Agreement(text, are_finite([*wanted, *got]))
+
+
+def are_finite(arrays: Iterable[Any]) -> bool:
+    """Whether all floating and complex numbers are finite."""
+    return all(
+        bool(jax.numpy.isfinite(array).all())
+        for array in arrays
+        if not jaxapi.is_key(array)
+        and jaxapi.dtype_kind(array.dtype) in ("floating", "complex")
+    )
 
 
 def relative_error(wanted: Any, got: Any) -> float | None:

@@ -33,6 +33,8 @@ class Report:
       parting: Where the data flow parts, if it does: the first difference may be one
         that means nothing, such as dead code.
       interface: What a caller sees of the text's function.
+      is_finite: Whether the outputs are finite on the given inputs, on which programs
+        are run where values are all that can be compared; None if they were not run.
     """
 
     strength: str
@@ -45,6 +47,7 @@ class Report:
     parting: Any = None
     interface: Any = None
     differences: tuple[str, ...] = ()
+    is_finite: bool | None = None
 
     @property
     def is_verified(self) -> bool:
