@@ -280,6 +280,28 @@ def test_integers_that_are_below_others_stay_below(program, given, expected):
     assert [np.shape(x) for x in inputs.values()] == [np.shape(x) for x in given]
 
 
+CORNERS = RNG.normal(size=(3, 40, 2))
+SIDES = tuple(
+    jnp.asarray(np.linalg.norm(x - y, axis=-1), jnp.float32)
+    for x, y in itertools.combinations(CORNERS, 2)
+)
+FLAT = RNG.normal(size=(3, 3000, 2)) * [1, 1e-2]
+MANY = tuple(
+    jnp.asarray(np.linalg.norm(x - y, axis=-1) + 1e-4, jnp.float32)
+    for x, y in itertools.combinations(FLAT, 2)
+)
+
+
+def heron(a, b, c):
+    s = (a + b + c) / 2
+    return jnp.sqrt(s * (s - a) * (s - b) * (s - c))
+
+
+def incircle(a, b, c):
+    s = (a + b + c) / 2
+    return jnp.sqrt((s - a) * (s - b) * (s - c) / s)
+
+
 P = LOW[::-1] / 2
 Q = (1 - P) * jnp.asarray(RNG.uniform(0.1, 0.95, 40), jnp.float32)
 
@@ -301,6 +323,16 @@ Q = (1 - P) * jnp.asarray(RNG.uniform(0.1, 0.95, 40), jnp.float32)
             (P / 2, Q / 2, Q / 3),
             "- p - q",
         ),
+        (
+            lambda p, q: jnp.sqrt((p + q - 1) * (p + q - 3)),
+            (P, Q),
+            "np.minimum(rng.",
+        ),
+        (heron, SIDES, "c = rng.uniform(np.maximum(a - b, b - a), "),
+        (heron, tuple(1e-3 * x for x in SIDES), "np.minimum(a + b, "),
+        (jax.jit(heron), SIDES, "np.minimum(a + b, "),
+        (incircle, SIDES, "np.maximum(a - b, b - a), "),
+        (heron, MANY, "np.maximum(a - b, b - a), np.minimum(a + b, "),
     ],
 )
 @pytest.mark.parametrize("level", ["api", "lax"])
@@ -313,6 +345,27 @@ def test_sums_of_inputs_that_have_to_be_positive_stay_so(
     assert np.all(np.isfinite(function(**inputs))), source.text
     types = [(x.shape, x.dtype.name) for x in inputs.values()]
     assert types == [(x.shape, x.dtype.name) for x in given]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_products_of_random_sums_have_inputs_that_can_be_drawn(seed):
+    rng = np.random.default_rng(seed)
+    dtype = [jnp.float32, jnp.bfloat16, jnp.float16][seed % 3]
+    given = [jnp.asarray(rng.uniform(0.1, 2, 60), dtype) for _ in range(3)]
+    rows = rng.choice([-1, 1, 1, 0.5, -2], (3, 3))
+
+    def total(row, numbers):
+        return sum(float(factor) * x for factor, x in zip(row, numbers))
+
+    shifts = [0.05 - float(jnp.min(total(row, given))) for row in rows]
+
+    def program(*numbers):
+        factors = [total(row, numbers) + s for row, s in zip(rows, shifts)]
+        return jnp.sqrt(factors[0] * factors[1] * factors[2])
+
+    source, inputs, function = examples(program, *given)
+    assert [x.dtype for x in inputs.values()] == [dtype] * 3, source.text
+    assert function(*inputs.values()).shape == (60,)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -245,9 +245,9 @@ def _between(
         if is_near or not (may_end if below else may_begin):
             step = _rounded(farthest, _place(farthest), ROUND_CEILING)
             if below:
-                above = [f"{_extreme('maximum', below)} + {number(step)}"]
+                above = [f"{extreme('maximum', below)} + {number(step)}"]
             else:
-                below = [f"{_extreme('minimum', above)} - {number(step)}"]
+                below = [f"{extreme('minimum', above)} - {number(step)}"]
     # The own ends are left out where those of the others are no further out.
     if may_begin and ends and not any(_begins_at(x, ends, width) for x in bounds.below):
         below.append(number(ends[0]))
@@ -257,7 +257,7 @@ def _between(
         and not any(x.ends and x.ends[1] <= ends[1] for x in bounds.above)
     ):
         above.append(number(ends[1]))
-    given = f"{_extreme('maximum', below)}, {_extreme('minimum', above)}"
+    given = f"{extreme('maximum', below)}, {extreme('minimum', above)}"
     if all(np.shape(one.values) != value.shape for one in others):
         given += f", size={request.text()}"
     return f"rng.uniform({given}).astype({request.dtype_text()})"
@@ -281,7 +281,7 @@ def _begins_at(one: Bound, ends: tuple[float, float], width: float) -> bool:
     return is_near or one.ends[0] >= ends[0]
 
 
-def _extreme(which: str, texts: Sequence[str]) -> str:
+def extreme(which: str, texts: Sequence[str]) -> str:
     """Write the maximum or minimum of numbers and arrays."""
     made = texts[0]
     for text in texts[1:]:

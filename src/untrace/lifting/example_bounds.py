@@ -7,17 +7,20 @@ are written first.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, accessors
 from untrace.ir import Block
 from untrace.lifting.alike_inputs import Input
-from untrace.lifting.example_arrays import Bound, Bounds, draw, range_of
+from untrace.lifting.example_arrays import Bound, Bounds, draw, extreme, range_of
 from untrace.lifting.example_integers import Integers
 from untrace.lifting.example_kinds import Request, number
 from untrace.lifting.input_orders import all_below, compared_inputs
@@ -35,6 +38,12 @@ Ends = tuple[float, float] | None
 
 DRAWS = "rng."
 """What is in the text of an input that is drawn."""
+
+ROUNDING = 4.0
+"""How many times the last digit of its terms a sum may be wrong."""
+
+ROOM = 0.02
+"""How far apart sums of several operations are to be, by their size."""
 
 MAX_WHOLE = 2**24
 """Whole numbers below it are exact in floats, too."""
@@ -96,7 +105,7 @@ def keep_orders(
             given = Bounds(under, over, ends[i])
             inputs[i].text = draw(held, tuple(aval.shape), aval, lifter, given)
         kept.done[i] = Bound(names[i], values[i], ends[i])
-    first |= _keep_sums(sums, kept, drawn, inputs, first)
+    first |= _keep_sums(sums, kept, drawn, inputs, first, lifter)
     # What one refers to stands before it.
     return {names[i]: i for i in (*exact, *drawn) if i in first}
 
@@ -143,6 +152,7 @@ def _keep_sums(
     drawn: Sequence[int],
     inputs: Sequence[Input],
     first: Collection[int],
+    lifter: Lifter,
 ) -> set[int]:
     """Move the last input of each sum that has to be positive so that it is.
 
@@ -150,6 +160,9 @@ def _keep_sums(
       The inputs that are referred to, which are not moved themselves.
     """
     used: set[int] = set()
+    referred: set[int] = set()
+    moved: dict[int, list[tuple[Sum, float]]] = {}
+    ends = {i: one.ends for i, one in kept.done.items() if one.ends is not None}
     for one in sums:
         free = [
             i for i in drawn if i in one.factors and i not in first and i not in used
@@ -167,32 +180,142 @@ def _keep_sums(
             is_stuck
             or not shapes <= {(), values[i].shape}
             or "np.sort(" in inputs[i].text
+            or one.least(ends) >= 0  # whatever is drawn
         ):
             continue
-        total = sum(f * values[j] for j, f in one.factors.items()) + one.number
+        terms = [f * values[j] for j, f in one.factors.items()]
+        total = sum(terms) + one.number
+        # What is 0 but for rounding is one of a triangle that is flat, say.
+        rounding = ROUNDING * float(jnp.finfo(inputs[i].aval.dtype).eps)
+        if np.any(total < -rounding * sum(map(np.abs, terms))):
+            continue
         least = float(np.min(total)) / abs(one.factors[i])
+        moved.setdefault(i, []).append((one, least))
+        used |= {*one.factors} - {i}
+    for i, needed in moved.items():
+        text = _between_sums(
+            i, [one for one, _ in needed], kept, inputs[i], lifter, ends
+        )
+        text = text or _moved(i, needed, kept, inputs[i].text)
+        if text != inputs[i].text:
+            inputs[i].text = text
+            referred.update(j for one, _ in needed for j in one.factors if j != i)
+    return referred
+
+
+def _moved(i: int, needed: Sequence[tuple[Sum, float]], kept: _Kept, text: str) -> str:
+    """Write an input that is moved to where sums are positive, one after the other."""
+    for one, least in needed:
         if least <= 0:
             continue
         bound = _written_sum(one, i, kept)
         step = f"{number(float(f'{least / 2:.0e}'))}"
         which, sign = ("maximum", "+") if one.factors[i] > 0 else ("minimum", "-")
-        text = f"np.{which}({inputs[i].text}, {bound} {sign} {step})"
-        inputs[i].text = text
-        used |= {*one.factors} - {i}
-    return used
+        text = f"np.{which}({text}, {bound} {sign} {step})"
+    return text
+
+
+def _between_sums(
+    i: int,
+    needed: Sequence[Sum],
+    kept: _Kept,
+    leaf: Input,
+    lifter: Lifter,
+    ends: Mapping[int, tuple[float, float]],
+) -> str:
+    """Write an input that is drawn between sums of others: a side of a triangle.
+
+    It is "" unless it has sums on both sides, the lower ones of which are below the upper
+    ones whatever the others are. Its own range is kept if that is so with it, too.
+    """
+    # What the input is where a sum is 0, in terms of the others.
+    bounds = [(one.factors[i] > 0, _solved(one, i)) for one in needed]
+    lower = [one for is_lower, one in bounds if is_lower]
+    upper = [one for is_lower, one in bounds if not is_lower]
+    if not (lower and upper and _are_below(lower, upper, ends)):
+        return ""
+    low_text = [_written(one, kept) for one in lower]
+    high_text = [_written(one, kept) for one in upper]
+    if i in ends:
+        low, high = (Sum({}, end) for end in ends[i])
+        if _are_below([*lower, low], [*upper, high], ends):
+            if not _is_above_end(lower, low, ends):
+                low_text.append(number(low.number))
+            if not _is_above_end(
+                [one.times(-1.0) for one in upper], high.times(-1.0), ends
+            ):
+                high_text.append(number(high.number))
+    given = f"{extreme('maximum', low_text)}, {extreme('minimum', high_text)}"
+    shape = np.shape(leaf.value)
+    others = {j for one in needed for j in one.factors if j != i}
+    if all(kept.done[j].values.shape != shape for j in others):
+        return ""
+    request = Request(tuple(leaf.aval.shape), leaf.aval.dtype, lifter)
+    return request.typed(f"rng.uniform({given})")
+
+
+def _is_above_end(
+    sums: Sequence[Sum], end: Sum, ends: Mapping[int, tuple[float, float]]
+) -> bool:
+    """Whether the largest of some sums, which is above the mean of two, is above a number."""
+    return any(
+        one.plus(other, 1.0).plus(end, -2.0).least(ends) >= 0
+        for one, other in itertools.combinations_with_replacement(sums, 2)
+    )
+
+
+def _are_below(
+    lower: Sequence[Sum], upper: Sequence[Sum], ends: Mapping[int, tuple[float, float]]
+) -> bool:
+    """Whether some sums are below others whatever their inputs are, as they are rounded.
+
+    One operation is rounded to no other order; more may be, so these need some room.
+    """
+    for low, high in itertools.product(lower, upper):
+        room = high.plus(low, -1.0).least(ends)
+        is_exact = _is_one_operation(low) and _is_one_operation(high)
+        needed = 0.0 if is_exact else ROOM * max(_size(low, ends), _size(high, ends))
+        if room < needed:
+            return False
+    return True
+
+
+def _is_one_operation(one: Sum) -> bool:
+    are_plain = all(abs(factor) == 1 for factor in one.factors.values())
+    return are_plain and len(one.factors) + bool(one.number) <= 2
+
+
+def _size(one: Sum, ends: Mapping[int, tuple[float, float]]) -> float:
+    """Return the largest that the terms of a sum can be together."""
+    terms = [
+        abs(factor) * max(map(abs, ends[i])) if i in ends else math.inf
+        for i, factor in one.factors.items()
+    ]
+    return abs(one.number) + sum(terms)
+
+
+def _solved(one: Sum, i: int) -> Sum:
+    """Return what an input is for a sum to be 0."""
+    rest = Sum({j: f for j, f in one.factors.items() if j != i}, one.number)
+    return rest.times(-1 / one.factors[i])
 
 
 def _written_sum(one: Sum, i: int, kept: _Kept) -> str:
     """Write what an input is for a sum to be 0."""
-    parts = [number(-one.number / one.factors[i])] if one.number else []
-    for j, factor in one.factors.items():
-        if j != i:
-            times = -factor / one.factors[i]
-            text = kept.done[j].text
-            size = "" if abs(times) == 1 else f"{number(abs(times))} * "
-            sign = "-" if times < 0 else "+"
-            parts.append(f"{sign} {size}{text}")
-    return " ".join(parts).removeprefix("+ ").replace("- ", "-", parts[0][:1] == "-")
+    return _written(_solved(one, i), kept)
+
+
+def _written(one: Sum, kept: _Kept) -> str:
+    """Write a sum, what is added before what is taken away."""
+    text = number(one.number) if one.number else ""
+    for j, factor in sorted(one.factors.items(), key=lambda item: item[1] < 0):
+        size = "" if abs(factor) == 1 else f"{number(abs(factor))} * "
+        term = f"{size}{kept.done[j].text}"
+        if text:
+            text += f" {'-' if factor < 0 else '+'} {term}"
+        else:
+            text = f"-{term}" if factor < 0 else term
+    return text
 
 
 @dataclass(slots=True)
