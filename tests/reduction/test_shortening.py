@@ -44,6 +44,11 @@ def test_what_is_read_elsewhere_or_has_no_room_stays(text):
             "def f(x):\n    def g(y):\n        return -y\n\n    return g(x)\n",
         ),
         (
+            "def f():\n    a = g([\n        1, 2,\n    ], d)  # fmt: skip\n"
+            "    return dict(a=a)\n",
+            "def f():\n    return dict(a=g([\n        1, 2,\n    ], d))  # fmt: skip\n",
+        ),
+        (
             "if x:\n    def f():\n        a = 1\n        b = g(2)\n"
             "        return dict(a=a, b=b)\n",
             "if x:\n    def f():\n        return dict(a=1, b=g(2))\n",

@@ -65,7 +65,11 @@ def _values_given(
     names = [k.value.id for k in call.keywords if isinstance(k.value, ast.Name)]
     is_plain = not call.args and len(names) == len(call.keywords) > 0
     found = _definitions(function, names, lines) if is_plain else None
-    if found is None or any(made.end != made.first + 1 for made in found):
+    if found is None:
+        return None
+    if len(found) == 1 and found[0].text.endswith("(["):
+        return _table_given(last, call, found[0], lines)
+    if any(made.end != made.first + 1 for made in found):
         return None
     pairs = [f"{k.arg}={made.text}" for k, made in zip(call.keywords, found)]
     given = f"{ast.unparse(call.func)}({', '.join(pairs)})"
@@ -73,6 +77,20 @@ def _values_given(
     if len(line) > WIDTH or "#" in line or any(k.arg is None for k in call.keywords):
         return None
     return [*lines[: found[0].first], line, *lines[last.lineno :]]
+
+
+def _table_given(
+    last: ast.Return, call: ast.Call, made: _Made, lines: list[str]
+) -> list[str] | None:
+    """Write an only input whose numbers stand in full lines where it is returned."""
+    end, mark, rest = lines[made.end - 1].partition("  #")
+    head = f"{' ' * last.col_offset}return {ast.unparse(call.func)}("
+    first = f"{head}{call.keywords[0].arg}={made.text}"
+    if call.keywords[0].arg is None or not mark or len(first) > WIDTH:
+        return None
+    between = lines[made.first + 1 : made.end - 1]
+    tail = [f"{end}){mark}{rest}", *lines[last.lineno :]]
+    return [*lines[: made.first], first, *between, *tail]
 
 
 class _Made(NamedTuple):

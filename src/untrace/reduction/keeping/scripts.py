@@ -198,9 +198,7 @@ def shortest_comparison(
         made = f"jax.jit({name})(**example_args())"
         lines += ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
     lines += ["args = example_args()"]
-    if "float64" in sides and not wide and are_narrow:
-        lines += ["wide = {k: np.asarray(v, np.float64) for k, v in args.items()}"]
-    given = "wide" if are_narrow else _WIDENED
+    given = "jax.tree.map(np.float64, args)" if are_narrow else _WIDENED
     widened = "in_64_bits()" if wide else f"jax.jit({name})(**{given})"
     ways = {
         "jit": ("", f"jax.jit({name})(**args)"),
