@@ -163,3 +163,47 @@ def test_arrays_that_a_library_keeps_have_the_names_of_the_module():
     assert "X_DATA @ theta" in str(src) and "+ Y_DATA" in str(src)
     src = untrace.source(lambda theta: SCORE(theta) + 1.0, anonymous=True)(jnp.ones(2))
     assert "DATA" not in str(src)
+
+
+class Chain:
+    """A robot's joints, of which functions take parts."""
+
+    def __init__(self):
+        self.axes = np.arange(36.0).reshape(12, 3) ** 2 % 7
+        self.tables = {"masses": np.arange(20.0) ** 2}
+        self.offsets = [np.arange(20.0) ** 2, np.arange(20.0) ** 3]
+
+    def torques(self, x):
+        turned = jax.vmap(lambda axis: jnp.sin(axis) * x)(self.axes[2:])
+        return turned.sum(axis=1) * self.tables["masses"][3:13]
+
+    def positions(self, x):
+        return jnp.concatenate([x[1:], self.offsets[1][1:]]) * 2
+
+
+def rotated(x, matrix):
+    y = matrix @ x
+    return jnp.sin(y) + y, y
+
+
+def turned_twice(x):
+    first, second = rotated(x, np.arange(9.0).reshape(3, 3) ** 2 + 1)
+    third, fourth = rotated(first, np.arange(9.0).reshape(3, 3) ** 2 + 3)
+    return second + third + fourth
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (Chain().torques, ["AXES", "MASSES"]),
+        (Chain().positions, ["OFFSETS"]),
+        (turned_twice, ["MATRIX", "MATRIX_2"]),
+    ],
+)
+def test_arrays_that_no_variable_holds_are_called_after_what_they_are_of(
+    function, names
+):
+    src = untrace.source(function)(np.ones(3, np.float32))
+    assert src.report.is_verified
+    for name in names:
+        assert f"\n{name} = np." in str(src), str(src)

@@ -122,7 +122,7 @@ def test_functions_that_became_one_say_what_all_of_them_said():
 def test_functions_of_one_name_in_one_place_have_their_own_or_none():
     function = Function("f", "x", ["def g(x):", "    return x", "return g(x)"])
     function.docs = {"": "F.", "g": "G.\n\nMore."}
-    assert function.described_lines() == [
+    assert function.described_lines(set()) == [
         "def f(x):",
         '    """F."""',
         "    def g(x):",
@@ -136,6 +136,23 @@ def test_functions_of_one_name_in_one_place_have_their_own_or_none():
     lines = ["def f(x):", "    def g(x):", "        def h(x):", "    def h(x):"]
     written = with_docstrings(lines, {"g.h": "Inner."})
     assert written == [*lines[:3], '            """Inner."""', lines[3]]
+
+
+def activated(x, kind):
+    """Apply an activation.
+
+    Args:
+      x: The input.
+    """
+    if kind == "relu":
+        return jnp.maximum(x, 0) * 2
+    return jnp.cos(x) + jnp.exp(x)
+
+
+def test_the_whole_docstring_is_shown_once():
+    text = untrace.source(lambda x: activated(activated(x, "relu"), "cos"))(X).text
+    found = [docstrings(text)[f"activated_{kind}"] for kind in ("relu", "cos")]
+    assert found == [inspect.getdoc(activated), "Apply an activation."]
 
 
 @pytest.mark.parametrize(

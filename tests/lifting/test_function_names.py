@@ -324,3 +324,27 @@ def test_parts_without_a_name_are_called_after_attributes():
         return second(first(x))
 
     assert "def dense(kernel, x):" in recover(f, [X, X], X)
+
+
+def pooled(x, kind="mean", train=False):
+    if train:
+        return jnp.sin(x) * 2 @ x
+    if kind == "max":
+        return jnp.cos(x) @ x @ x + 3
+    return x @ x + jnp.tanh(x)
+
+
+def pooled_in_three_ways(x):
+    return pooled(x) + pooled(x, train=True) + pooled(x, kind="max")
+
+
+def pooled_by_axis(x):
+    return pooled(x) + pooled(x[:2, :2]).sum()
+
+
+def test_flags_and_words_tell_the_functions_apart_that_one_became():
+    x = jnp.ones((3, 3))
+    text = untrace.source(pooled_in_three_ways)(x).text
+    assert "pooled_mean(x) + pooled_train(x) + pooled_max(x)" in text
+    text = untrace.source(pooled_by_axis)(x).text
+    assert "return pooled(x) + pooled(x[:2, :2]).sum()" in text

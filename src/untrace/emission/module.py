@@ -81,9 +81,12 @@ def emit(listing: Listing) -> Module:
     if wide:
         lifter.note(WIDE_NOTE)
     main = replace(listing.main, decorators=[*wide, *listing.main.decorators])
+    shown: set[str] = set()
     for function in [*lifter.functions, main]:
         is_described = lifter.options.shows_docstrings
-        lines = function.described_lines() if is_described else function.text_lines()
+        lines = (
+            function.described_lines(shown) if is_described else function.text_lines()
+        )
         functions += ["", "", *lines]
     tail = _tail(listing)
     texts = dict(listing.classes.values())  # one class may stand for several

@@ -87,10 +87,20 @@ class Function(Subject):
         self.signature = self.signature and made.signature
         self.comment = self.comment and made.comment
 
-    def described_lines(self) -> list[str]:
-        """Write the function out with its docstrings, unindented."""
+    def described_lines(self, shown: set[str]) -> list[str]:
+        """Write the function out with its docstrings, unindented.
+
+        Args:
+          shown: Docstrings that functions before have, of which the first line is enough;
+            those of this one are added.
+        """
+        docs = {
+            path: doc.partition("\n")[0] if doc in shown else doc
+            for path, doc in self.docs.items()
+        }
+        shown.update(self.docs.values())
         lines = self.text_lines()
-        return with_docstrings(lines, self.docs) if self.docs else lines
+        return with_docstrings(lines, docs) if docs else lines
 
     def text_lines(self) -> list[str]:
         """Write the function out, unindented and without docstrings."""

@@ -52,7 +52,8 @@ def name_arguments(
     flat = flattened(given)
     names = number_names(frame, given, flat)
     call.numbers = only_names(names) if names else ()
-    call.arrays = named_arrays(frame, flat, body.shared)
+    parameters = call.bodies[0].parameters if call.is_own else {}
+    call.arrays = named_arrays(frame, flat, parameters, body.shared)
     if site.is_library:
         return
     call.held = held_numbers(frame, names) if names else NO_NUMBERS

@@ -18,6 +18,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.recovery import bytecode
+from untrace.recovery.array_parts import part_names
 from untrace.recovery.constant_variables import is_constant_variable
 from untrace.recovery.expressions import static_attribute
 from untrace.recovery.targets import loop_variables
@@ -140,10 +141,10 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
 
 
 def flattened(values: Iterable[Any]) -> list[Any]:
-    """List what a call was given, with the parts of indices."""
+    """List what a call was given, with the parts of indices and lists."""
     found: list[Any] = []
     for value in values:
-        if type(value) is tuple:
+        if type(value) in (tuple, list):
             found += flattened(value)
         elif type(value) is slice:
             found += value.start, value.stop, value.step
@@ -153,24 +154,42 @@ def flattened(values: Iterable[Any]) -> list[Any]:
 
 
 def named_arrays(
-    frame: types.FrameType, values: Iterable[Any], shared: Set[int] = frozenset()
+    frame: types.FrameType,
+    values: Iterable[Any],
+    parameters: Mapping[str, Any],
+    shared: Set[int] = frozenset(),
 ) -> tuple[tuple[int, str], ...]:
     """Return the names that the calling expression has for constant arrays given.
+
+    Those that it makes are called after what they are parts of, else after the parameter
+    that takes them.
 
     Args:
       frame: The caller's, which is at the call.
       values: What the call was given, with the parts of indices.
+      parameters: Those of the user's function that is called, with what they are given.
       shared: The `id` of other arrays whose names are wanted.
 
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(v) for v in values if id(v) in shared or _is_constant(v)}
+    given = {id(v): v for v in values if id(v) in shared or _is_constant(v)}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
-    held = ((id(_held(frame, chain)), chain.path[-1]) for chain in chains)
-    return tuple([(key, name) for key, name in held if key in given])
+    held = [(id(_held(frame, chain)), chain.path[-1]) for chain in chains]
+    names = [(key, name) for key, name in held if key in given]
+    named = {key for key, _ in names}
+    others = [v for key, v in given.items() if key not in named | shared]
+    if others:
+        names += part_names(frame, others) or [
+            (id(v), name) for name, v in parameters.items() if _is_one_of(v, others)
+        ]
+    return tuple(names)
+
+
+def _is_one_of(value: Any, others: Iterable[Any]) -> bool:
+    return any(value is other for other in others)
 
 
 def named_containers(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
@@ -35,6 +35,8 @@ VAGUE = frozenset(
     | {"f", "g", "fn", "fun", "func", "function"}
 )
 
+LONGEST_SETTING = 12
+"""Most letters of a word that tells runs of a function apart."""
 LONGEST_ABBREVIATION = 4
 """Most letters of the name of a class such as `ViT`, which is one word."""
 
@@ -97,10 +99,32 @@ def settle(
 
 @optional(gives(("function",)))
 def names_of(body: Body, is_called: bool = False) -> Names:
-    """Return the names that the function of a run may have."""
-    code = body.code
-    if code.co_name == "<lambda>":
+    """Return the names that the function of a run may have.
+
+    The last ones tell apart the runs of a function that its flags and words make different
+    functions of: `pool_max` and `pool_mean`.
+    """
+    if body.code.co_name == "<lambda>":
         return ("function",)
+    names = _plain_names(body, is_called)
+    return *names, *(_joined(names[0], word) for word in _settings(body))
+
+
+def _settings(body: Body) -> Iterator[str]:
+    """Yield the words that a run is given, and the names of flags that are set."""
+    for name, value in body.parameters.items():
+        if value is True:
+            yield name
+        elif type(value) is str and _is_word(value):
+            yield value.lower()
+
+
+def _is_word(text: str) -> bool:
+    return len(text) <= LONGEST_SETTING and text.isascii() and text.isidentifier()
+
+
+def _plain_names(body: Body, is_called: bool) -> Names:
+    code = body.code
     name = _own_name(body)
     if not is_library(code):
         return _plain(name, body)
