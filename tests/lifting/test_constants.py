@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,42 @@ def test_objects_that_numpy_converts_are_constants():
     src = untrace.source(f)(np.ones(2, np.float32))
     assert src.report.strength == "identical"
     assert "at[:, indices].set(x)" in str(src)
+
+
+class Dimension:
+    """A size, as other frameworks have it."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __index__(self):
+        return self.size
+
+
+class Shape(Sequence):
+    """A shape, as other frameworks have it."""
+
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __getitem__(self, index):
+        return Dimension(self.sizes[index])
+
+
+def shaped_by_objects(x):
+    scale = jnp.ones(Shape())
+    return jnp.zeros(Shape(2, 3)) + x.sum(axis=Dimension(0)) * scale
+
+
+def test_objects_that_jax_takes_for_integers_are_integers():
+    src = untrace.source(shaped_by_objects)(np.ones((2, 3), np.float32))
+    assert src.report.strength == "identical"
+    assert "from its equations" not in str(src), str(src)
+    assert "jnp.zeros((2, 3)) + x.sum(axis=0) * scale" in str(src)
+    assert "scale = jnp.ones(())" in str(src)
 
 
 def test_arrays_that_libraries_pass_on_have_the_users_name():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,6 +115,9 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
         array = _converted(value)
         if array is not None:
             return writer.program.constant(array)
+        sizes = _integers(value)
+        if sizes is not None:
+            return writer.value(sizes, role)
         raise Unwritable(f"a {type(value).__name__} is no part of the program")
     limit = limit_term(value, writer)
     if limit is not None:
@@ -140,6 +144,20 @@ def _converted(value: Any) -> np.ndarray | None:
         return None
     array = np.asarray(value)
     return array if array.dtype.kind in "biufc" else None
+
+
+def _integers(value: Any) -> int | tuple[int, ...] | None:
+    """Return the integers that an object of another library is to JAX, such as a shape."""
+    kind = type(value)
+    if isinstance(value, type):
+        return None
+    if hasattr(kind, "__index__"):
+        return operator.index(value)
+    if not (hasattr(kind, "__len__") and hasattr(kind, "__iter__")):
+        return None
+    items = [*value]
+    is_whole = all(hasattr(type(item), "__index__") for item in items)
+    return tuple(map(operator.index, items)) if is_whole else None
 
 
 def _known(value: Any, writer: Writer) -> Term | None:
