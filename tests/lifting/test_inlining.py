@@ -1,5 +1,6 @@
 """Functions of libraries are written where they are called, and names given, in one writing."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -276,3 +277,40 @@ def total(model, x):
     names = [line.split(" = ")[0] for line in text.splitlines() if " = jnp." in line]
     assert "W" in names and all(name.isascii() for name in names), names
     assert not {"ª", "jnp", "__class__"} & {*names}
+
+
+TAKING = """
+def draw(shape, counts, probs, name=None):
+    a = jnp.sin(counts) + jnp.cos(probs) * 2
+    b = a @ probs + counts
+    return b - a, b
+
+def chosen(**kwargs):
+    return draw(**kwargs), jnp.array(1)
+
+def sample(counts, probs):
+    kwargs = dict(shape=(3,), counts=counts, probs=jnp.exp(probs), name=None)
+    return chosen(**kwargs)[0]
+
+def whole(counts, probs):
+    kwargs = dict(counts=counts, probs=jnp.exp(probs))
+    total = sum(jax.tree.leaves(jax.tree.map(jnp.sin, kwargs)))
+    return chosen(shape=(3,), **kwargs)[0], total
+"""
+
+
+def test_a_dict_that_is_only_taken_apart_is_not_made():
+    layers = library(TAKING)
+    text, _ = recover(lambda x: layers.sample(x, x)[0] + 1.0, jnp.ones((3, 3)))
+    assert "kwargs" not in text and "jnp.array(1)" not in text, text
+    assert "a @ exponential + counts" in text
+
+
+def test_one_that_is_also_used_whole_comes_back():
+    layers = library(TAKING)
+    text, _ = recover(
+        lambda x: sum(map(jnp.sum, jax.tree.leaves(layers.whole(x, x)))),
+        jnp.ones((3, 3)),
+    )
+    assert 'jax.tree.map(jnp.sin, {"counts": counts, "probs": exponential})' in text
+    assert "kwargs[" not in text

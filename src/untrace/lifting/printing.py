@@ -46,7 +46,8 @@ class Function(Subject):
     made, `key_parts` keys that are known to be, with the places of what they are made of;
     `names` those that it may have, from short to telling.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
-    `a`); what reads and rewrites lines does not see them. `again` writes its text with the
+    `a`); what reads and rewrites lines does not see them. `settings` are the words and flags
+    that it was told where it ran. `again` writes its text with the
     names that functions have by now.
     """
 
@@ -66,6 +67,7 @@ class Function(Subject):
     key_parts: dict[str, KeyParts] = field(default_factory=dict[str, KeyParts])
     names: tuple[str, ...] = ()
     docs: dict[str, str] = field(default_factory=dict[str, str])
+    settings: tuple[str, ...] = ()
     again: Callable[[], Function] | None = None
 
     @property
@@ -74,7 +76,8 @@ class Function(Subject):
         return self.names[0] if self.names else self.name
 
     def agree(self, other: Function) -> None:
-        """Keep the docstrings that another function, which this one stands for, has, too."""
+        """Keep what another function, which this one stands for, says of itself, too."""
+        self.settings = tuple([s for s in self.settings if s in other.settings])
         self.docs = {k: v for k, v in self.docs.items() if other.docs.get(k) == v}
 
     def write_again(self) -> None:

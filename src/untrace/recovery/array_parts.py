@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from untrace.recovery.expressions import given_at, static_value
+from untrace.syntax.names import is_name
 
 _KEEPS_MEANING = frozenset(
     {"astype", "copy", "flatten", "ravel", "reshape", "squeeze", "transpose"}
@@ -56,7 +57,7 @@ def _noun(node: ast.expr, frame: types.FrameType) -> str | None:
         match node:
             case ast.Subscript(value=owner, slice=index):
                 word = index.value if isinstance(index, ast.Constant) else None
-                if key is None and isinstance(word, str) and word.isidentifier():
+                if key is None and isinstance(word, str) and is_name(word):
                     key = word
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if (
                 name in _KEEPS_MEANING

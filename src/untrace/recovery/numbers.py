@@ -141,10 +141,10 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
 
 
 def flattened(values: Iterable[Any]) -> list[Any]:
-    """List what a call was given, with the parts of indices and lists."""
+    """List what a call was given, with the parts of indices."""
     found: list[Any] = []
     for value in values:
-        if type(value) in (tuple, list):
+        if type(value) is tuple:
             found += flattened(value)
         elif type(value) is slice:
             found += value.start, value.stop, value.step
@@ -155,7 +155,7 @@ def flattened(values: Iterable[Any]) -> list[Any]:
 
 def named_arrays(
     frame: types.FrameType,
-    values: Iterable[Any],
+    values: Sequence[Any],
     parameters: Mapping[str, Any],
     shared: Set[int] = frozenset(),
 ) -> tuple[tuple[int, str], ...]:
@@ -173,7 +173,9 @@ def named_arrays(
     Returns:
       The identity of each array, and its name.
     """
-    given = {id(v): v for v in values if id(v) in shared or _is_constant(v)}
+    listed = [w for v in values if type(v) is list for w in v]
+    found = [v for v in (*values, *listed) if id(v) in shared or _is_constant(v)]
+    given = {id(v): v for v in found}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)

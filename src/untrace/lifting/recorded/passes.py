@@ -27,6 +27,7 @@ from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unify import merge_alike
 from untrace.lifting.recorded.unify.optional_functions import merge_optional
+from untrace.lifting.recorded.unify.settings import name_after_settings
 from untrace.optional import is_strict
 from untrace.passes_watched import is_watched, show
 from untrace.stages import stage
@@ -139,6 +140,12 @@ def unify(module: Module) -> None:
     parsed.cache_clear()  # the trees take more memory than the texts
 
 
+def tell_apart(module: Module) -> None:
+    """Call functions that are still of one name after what makes them different."""
+    if not module.program.options.anonymous:
+        name_after_settings(module.program.lifter.functions, module.main)
+
+
 def write_floats(module: Module) -> None:
     """Write floats as people do, and those of the module that are used once in place."""
     numbers = module.program.numbers
@@ -154,6 +161,7 @@ MODULE_PASSES: Sequence[Callable[[Module], None]] = (
     name,
     open_main,
     unify,
+    tell_apart,
     write_floats,
 )
 """What is done to all functions."""

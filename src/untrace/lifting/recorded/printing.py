@@ -69,6 +69,7 @@ def render(
         comment=draft.types,
         signature=signature(draft),
         docs=dict(draft.docstrings()),
+        settings=draft.settings,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ class Name:
       is_parameter: It is a parameter, which is never renamed.
       is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
+      members: The names that stand for its parts, by their paths, if it is taken apart.
       held: What it stood for in the recorded run.
       reach: How many characters lead to it from the parameter that it will be a part of.
     """
@@ -49,6 +50,7 @@ class Name:
     is_foreign: bool = False
     is_parameter: bool = False
     alias: tuple[Name, str] | None = None
+    members: Mapping[str, Name] | None = None
     held: Any = None
     reach: int = 0
 
@@ -62,12 +64,22 @@ class Ref:
     level: int = TUPLE
 
     def resolved(self) -> Ref:
-        """Follow aliases."""
+        """Follow aliases, and parts of what is taken apart."""
         ref = self
-        while ref.name.alias is not None:
-            name, path = ref.name.alias
-            ref = Ref(name, path + ref.path, ref.level)
-        return ref
+        while True:
+            if ref.name.alias is not None:
+                name, path = ref.name.alias
+                ref = Ref(name, path + ref.path, ref.level)
+            elif ref.name.members is not None:
+                step = first_step(ref.path)
+                ref = Ref(ref.name.members[step], ref.path[len(step) :], ref.level)
+            else:
+                return ref
+
+
+def first_step(path: str) -> str:
+    """Return the first step of a path if it is an index or a key, else ""."""
+    return path[: path.find("]") + 1] if path[:1] == "[" else ""
 
 
 class Symbol(Protocol):

@@ -170,6 +170,8 @@ class Draft(Subject):
     """The names that it may have, from short to telling; `name` is one of them."""
     doc: str = ""
     """The docstring that it has in the program."""
+    settings: tuple[str, ...] = ()
+    """The words and flags that it was told where it ran."""
     remarks: tuple[Remark, ...] = ()
     """The user's comments about what it returns."""
     is_run: bool = False

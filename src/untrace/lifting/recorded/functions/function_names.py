@@ -20,7 +20,7 @@ from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
 from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.record import Body, is_library
-from untrace.syntax.names import identifier
+from untrace.syntax.names import identifier, is_name
 
 Names = tuple[str, ...]
 """The names that a function may have, from short to telling."""
@@ -35,8 +35,6 @@ VAGUE = frozenset(
     | {"f", "g", "fn", "fun", "func", "function"}
 )
 
-LONGEST_SETTING = 12
-"""Most letters of a word that tells runs of a function apart."""
 LONGEST_ABBREVIATION = 4
 """Most letters of the name of a class such as `ViT`, which is one word."""
 
@@ -59,7 +57,17 @@ def start(
     if is_decorated and own != names[0] == _cleaned(own) and own.isascii():
         names = own, *names
     doc = docstring_of(body.code)
-    return Draft(names[levels.get(names, 0)], names=names, doc=doc)
+    name = names[levels.get(names, 0)]
+    return Draft(name, names=names, doc=doc, settings=tuple(_settings(body)))
+
+
+def _settings(body: Body) -> Iterator[str]:
+    """Yield the words that a run is given, and the names of flags that are set."""
+    for name, value in body.parameters.items():
+        if value is True:
+            yield name
+        elif type(value) is str and is_name(value):
+            yield value.lower()
 
 
 @optional(gives(False))
@@ -99,32 +107,10 @@ def settle(
 
 @optional(gives(("function",)))
 def names_of(body: Body, is_called: bool = False) -> Names:
-    """Return the names that the function of a run may have.
-
-    The last ones tell apart the runs of a function that its flags and words make different
-    functions of: `pool_max` and `pool_mean`.
-    """
-    if body.code.co_name == "<lambda>":
-        return ("function",)
-    names = _plain_names(body, is_called)
-    return *names, *(_joined(names[0], word) for word in _settings(body))
-
-
-def _settings(body: Body) -> Iterator[str]:
-    """Yield the words that a run is given, and the names of flags that are set."""
-    for name, value in body.parameters.items():
-        if value is True:
-            yield name
-        elif type(value) is str and _is_word(value):
-            yield value.lower()
-
-
-def _is_word(text: str) -> bool:
-    return len(text) <= LONGEST_SETTING and text.isascii() and text.isidentifier()
-
-
-def _plain_names(body: Body, is_called: bool) -> Names:
+    """Return the names that the function of a run may have."""
     code = body.code
+    if code.co_name == "<lambda>":
+        return ("function",)
     name = _own_name(body)
     if not is_library(code):
         return _plain(name, body)

@@ -6,19 +6,17 @@ the call passed, and the names that the call assigned to for what the function r
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.functions.needs import Kept, References, called_once
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.functions.taking_apart import members_of, take_apart
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.optional import gives, optional
-from untrace.parsing import parse
 from untrace.recovery.record import Call
-from untrace.syntax.precedence import ATOM, level_of
 
 
 def inline_single_calls(
@@ -87,13 +85,13 @@ def inline(kept: Kept) -> bool:
     _unfold(draft)
     inner: list[Statement] = []
     for parameter, argument in zip(draft.parameters, kept.arguments):
-        inner += _passed(parameter.name, argument)
+        inner += _passed(parameter.name, argument, draft)
     for statement in draft.statements:
         statement.context = (*call.items, *statement.items)
         for name in flat(statement.targets):
             name.is_weak = True
     inner += draft.statements
-    inner += _returned(call, draft.result)
+    inner += _returned(call, draft.result, home)
     home.statements[position : position + 1] = inner
     for name in home.locals():
         name.last_use = -1
@@ -109,11 +107,14 @@ def _unfold(draft: Draft) -> None:
             name.folded = None
 
 
-def _passed(name: Name, argument: Term) -> Iterator[Statement]:
+def _passed(name: Name, argument: Term, draft: Draft) -> Iterator[Statement]:
     """Let a parameter stand for what is passed, or assign it."""
     ref = _reference(argument)
     if ref is not None:
         _stand(name, ref)
+    elif parts := take_apart(name, argument, draft):
+        for part, made in parts:
+            yield from _passed(part, made, draft)
     elif not any(argument.refs()):  # a number, mostly
         name.folded = argument
     elif name.uses or name.captured:
@@ -121,7 +122,7 @@ def _passed(name: Name, argument: Term) -> Iterator[Statement]:
         yield Statement(name, argument)
 
 
-def _returned(call: Statement, result: Term) -> Iterator[Statement]:
+def _returned(call: Statement, result: Term, home: Draft) -> Iterator[Statement]:
     """Let the names that a call assigned to stand for the result, or assign it."""
     for names, term in _pairs(call.targets, result):
         ref = _reference(term)
@@ -129,10 +130,19 @@ def _returned(call: Statement, result: Term) -> Iterator[Statement]:
             if not ref.path:
                 _name_after(ref.name, names)
             _stand(names, ref)
+        elif isinstance(names, Name) and (parts := _parts_of(names, term, home)):
+            for part, made in parts:
+                yield from _passed(part, made, home)
         else:
             made = replace(call, targets=names, term=term)
             made.is_row = made.is_row and names is call.targets
             yield made
+
+
+def _parts_of(name: Name, term: Term, home: Draft) -> list[tuple[Name, Term]]:
+    """Return the parts of what a library's code names only to take it apart."""
+    is_users = name.is_given and not (name.is_foreign or name.is_weak)
+    return [] if is_users else take_apart(name, term, home)
 
 
 def _reference(term: Term) -> Ref | None:
@@ -143,41 +153,12 @@ def _reference(term: Term) -> Ref | None:
 
 def _pairs(names: Names | None, term: Term) -> Iterator[tuple[Names | None, Term]]:
     """Yield names with the expressions of the tuple that is assigned to them."""
-    members = _members(term) if isinstance(names, tuple) else []
+    members = members_of(term) if isinstance(names, tuple) else []
     if isinstance(names, tuple) and len(members) == len(names):
         for inner, member in zip(names, members):
             yield from _pairs(inner, member)
     else:
         yield names, term
-
-
-def _members(term: Term) -> list[Term]:
-    """Return the expressions of a tuple; none for what is no tuple, or may be none."""
-    parts = term.parts
-    if len(parts) < 3 or (parts[0], parts[-1]) != ("(", ")"):
-        return []
-    members: list[list[Part]] = [[]]
-    depth = 0
-    for part in parts[1:-1]:
-        if depth == 0 and part == ", ":
-            members.append([])
-            continue
-        members[-1].append(part)
-        if type(part) is str:
-            if '"' in part or "'" in part:
-                return []
-            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
-            if depth < 0:
-                return []
-    return [_term(member) for member in members] if len(members) > 1 else []
-
-
-def _term(parts: list[Part]) -> Term:
-    """Make an expression of parts, which bind as its text does."""
-    if len(parts) == 1:
-        return Term(parts)
-    node = parse(Term(parts).render(), "eval").body
-    return Term(parts, ATOM if isinstance(node, ast.Tuple) else level_of(node))
 
 
 def _stand(name: Name, ref: Ref) -> None:

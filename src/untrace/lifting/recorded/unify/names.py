@@ -63,15 +63,15 @@ def close_gaps(functions: Sequence[Function], free: list[str]) -> None:
         if old in function.names or not lower:
             continue
         new = min(lower, key=_number)
-        if any(_has_word(one, new) for one in functions):
+        if any(has_word(one, new) for one in functions):
             continue  # the name of a local variable
         free[free.index(new)] = old
         function.name = new
         rename(functions, old, new)
 
 
-def _has_word(function: Function, word: str) -> bool:
-    """Whether a function has a parameter, a variable or the like of this name."""
+def has_word(function: Function, word: str) -> bool:
+    """Return whether a function has a parameter, a variable or the like of this name."""
     if word in function.parameters:
         return True
     texts = [text for text in function.texts() if word in text]
