@@ -7,6 +7,11 @@ import pytest
 
 import untrace
 from tests.lifting.installed import library
+from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.functions.inlining import inline
+from untrace.lifting.recorded.functions.needs import Kept
+from untrace.lifting.recorded.terms import Global, Name, Ref, Term
+from untrace.lifting.recorded.tree import Draft, Parameter, Statement
 from untrace.stages import measured
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
@@ -314,3 +319,26 @@ def test_one_that_is_also_used_whole_comes_back():
     )
     assert 'jax.tree.map(jnp.sin, {"counts": counts, "probs": exponential})' in text
     assert "kwargs[" not in text
+
+
+def test_what_is_known_of_nested_functions_stays_known():
+    x, carry, out, given = map(Name, ("x", "carry", "out", "given"))
+    nested = Draft("scan_fn", [Parameter(carry)], result=Term([Ref(carry), " + 1"]))
+    carry.uses = x.uses = out.uses = given.uses = 1
+    finish(nested)
+    last_use = carry.last_use
+    called = Statement(out, Term([Global("double"), "(", Ref(x), ")"]))
+    home = Draft(
+        "main",
+        [Parameter(x)],
+        [Statement(Name("scan_fn"), nested=nested), called],
+        Term([Ref(out)]),
+    )
+    double = Draft("double", [Parameter(given)], result=Term([Ref(given), " * 2"]))
+    arguments = [Term([Ref(x)])]
+    kept = Kept(
+        *(None, None, called, None, True),
+        *(double, home, arguments, [*called.term.parts], None),
+    )
+    assert inline(kept)
+    assert carry.last_use == last_use >= 0
