@@ -505,6 +505,44 @@ def test_anonymous_files_hold_no_input_and_say_which_strings_are_left():
             assert said in made[0].report.notes
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([7654321, 4567]),
+        np.array([-7654321, 4567, 89]),
+        np.array([4567.0, 7654.0, 8901.0], np.float32),
+        np.arange(4567, 4600),
+        np.repeat(np.arange(4567, 4571), 30),
+        np.array([4567.25, 4567.5, 4567.75]),
+        np.array([-45.67, -56.78]),
+        jax.random.PRNGKey(4567),
+    ],
+    ids=str,
+)
+def test_anonymous_files_draw_from_ranges_of_one_digit(given):
+    source = untrace.source(lambda x: x * 2, anonymous=True)(given)
+    numbers = [float(n) for n in re.findall(r"\d+\.?\d*", examples_of(source))]
+    ends = {*np.abs(np.asarray(given, float)).ravel()}
+    assert not {n for n in numbers if n > 9} & (ends | {end + 1 for end in ends})
+    _, (drawn,) = results(source)
+    assert np.abs(drawn).max() <= 10 * np.abs(given).max()
+    assert np.issubdtype(given.dtype, np.floating) or drawn.max() <= given.max()
+
+
+def test_anonymous_integers_stay_below_others():
+    start, stop = np.array([4567, 5432, 6789]), np.array([4568, 5444, 6790])
+    last = stop + np.array([23, 1, 5])
+
+    def program(start, stop, last):
+        return jnp.log(stop - start) + jnp.log(last - stop)
+
+    source = untrace.source(program, anonymous=True)(start, stop, last)
+    assert not re.search("4567|4568|6789|6790|6795|6796", examples_of(source))
+    result, (first, middle, end) = results(source)
+    assert np.all(first < middle) and np.all(middle < end)
+    assert np.all(end <= last.max()) and np.all(np.isfinite(result))
+
+
 # ---- programs whose values are compared ----------------------------------------------
 
 LAYERS = [jnp.asarray(RNG.normal(size=(30, 30)) / 9, jnp.float32) for _ in range(5)]
@@ -541,6 +579,11 @@ def results(source):
         module = execute(path.read_text(), path=str(path))
         inputs = module.example_args()
         return getattr(module, source.name)(**inputs), [*inputs.values()]
+
+
+def examples_of(source):
+    """What the file writes of its example inputs."""
+    return source.text.split("def example_args")[1].split("return dict")[0]
 
 
 def keeps_given(source):

@@ -36,6 +36,7 @@ def loss(params, x, n):
     return jnp.mean(hidden**2) * n
 
 
+AXES = 'Float[Array, "x_rows 4"]'
 PARAMS = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
 
 
@@ -46,6 +47,23 @@ def test_arrays_and_trees_are_annotated():
     assert "needs jaxtyping" in text or "need jaxtyping" in text
     signature = 'def loss(params: dict, x: Float[Array, "3 4"], n: Int[Array, ""])'
     assert f'{signature} -> Float[Array, ""]:' in " ".join(text.split())
+
+
+def dense(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+
+def pooled(params, x):
+    hidden = dense(params, x)
+    return jnp.concatenate([hidden, hidden]).reshape(2, x.shape[0], -1)
+
+
+def test_sizes_have_names_in_functions_and_results():
+    text = " ".join(annotated(pooled, PARAMS, X, symbolic=True).split())
+    hidden = 'Float[Array, "x_rows 2"]'
+    assert f"def dense(params: dict, x: {AXES}) -> {hidden}:" in text
+    result = 'Float[Array, "2 x_rows 2"]'
+    assert f"def pooled(params: dict, x: {AXES}) -> {result}:" in text
 
 
 def step(state, pair, key, flags):

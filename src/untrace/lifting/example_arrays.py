@@ -24,6 +24,7 @@ from untrace.lifting.example_kinds import (
     floats_of_kind,
     integers_of_kind,
     number,
+    one_digit,
 )
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.spelling.numbers import read_number
@@ -162,7 +163,7 @@ def _constant(value: Array, request: Request) -> str | None:
     if not value.size or not np.all(value == value.reshape(-1)[0]):
         return None
     first = value.reshape(-1)[0]
-    if request.lifter.options.anonymous:
+    if request.is_hidden:
         first = np.sign(first) if first.dtype.kind in "iuf" else np.ones_like(first)
     shape, dtype = request.text(), request.dtype_text()
     for name, known in (("zeros", 0), ("ones", 1)):
@@ -173,6 +174,8 @@ def _constant(value: Array, request: Request) -> str | None:
 
 def _integers(low: int, high: int, request: Request) -> str:
     size, dtype = request.text(), request.dtype_text()
+    if request.is_hidden:
+        low, high = one_digit(low), one_digit(high)
     if high > np.iinfo(np.int64).max:
         given = f"{low}, {high}, {size}, {dtype}, endpoint=True"
         return f"rng.integers({given})"
@@ -189,14 +192,14 @@ def _floats(value: Array, request: Request, bounds: Bounds) -> str:
         return f"rng.normal(size={size}).astype({dtype})"
     low, high = float(held.min()), float(held.max())
     if len(request.shape) == 1 and held.size == value.size and _is_even(held):
-        n_digits = 1 if request.lifter.options.anonymous else 6
+        n_digits = 1 if request.is_hidden else 6
         ends = [float(f"{held[i]:.{n_digits}g}") for i in (0, -1)]
         first, last = map(number, ends)
         count = request.lifter.spell(request.shape[0])
         return f"np.linspace({first}, {last}, {count}, dtype={dtype})"
     if max(-low, high) < MAX_INTEGER and np.array_equal(held, np.trunc(held)):
         return in_order(_integers(int(low), int(high), request), value, request)
-    ends = bounds.ends or range_of(held, value.dtype)
+    ends = bounds.ends or range_of(held, value.dtype, request.is_hidden)
     if bounds.below or bounds.above:
         drawn = _between(value, ends, bounds, request)
     elif ends is None:
@@ -207,16 +210,19 @@ def _floats(value: Array, request: Request, bounds: Bounds) -> str:
     return in_order(drawn, value, request)
 
 
-def range_of(held: Array, dtype: Any) -> tuple[float, float] | None:
+def range_of(
+    held: Array, dtype: Any, is_hidden: bool = False
+) -> tuple[float, float] | None:
     """Return the ends of the range of finite numbers, rounded outwards.
 
-    None if they are of both signs, of which normal numbers are drawn.
+    If the numbers must not show, each end has one digit. The range is None if they are of
+    both signs, of which normal numbers are drawn.
     """
     low, high = float(held.min()), float(held.max())
     if low >= 0:
-        return _ends(low, high, dtype)
+        return _ends(low, high, dtype, is_hidden)
     if high <= 0:
-        bottom, top = _ends(-high, -low, dtype)
+        bottom, top = _ends(-high, -low, dtype, is_hidden)
         return -top, 0 - bottom
     if _is_within_one(held):
         top = _ends(0.0, float(np.abs(held).max()), dtype)[1]
@@ -300,12 +306,15 @@ def _is_within_one(held: Array) -> bool:
     return largest < MOST_EVEN * math.sqrt(float(np.square(held).mean()))
 
 
-def _ends(low: float, high: float, dtype: Any) -> tuple[float, float]:
-    """Round the ends of a range of positive numbers outwards."""
+def _ends(
+    low: float, high: float, dtype: Any, is_hidden: bool = False
+) -> tuple[float, float]:
+    """Round the ends of a range of positive numbers outwards, to one digit if hidden."""
     low = 0.0 if low < high / 10 else low
     place = min(_place(x) for x in (high - low, low, high) if x)
-    top = min(_rounded(high, place, ROUND_CEILING), float(jnp.finfo(dtype).max))
-    return _rounded(low, place, ROUND_FLOOR), top
+    places = (_place(low), _place(high)) if is_hidden else (place, place)
+    top = min(_rounded(high, places[1], ROUND_CEILING), float(jnp.finfo(dtype).max))
+    return _rounded(low, places[0], ROUND_FLOOR), top
 
 
 def _place(number: float) -> int:

@@ -84,7 +84,7 @@ def keep_orders(
         {
             i: (float(held.min()), float(held.max()))
             if i in exact
-            else range_of(held, inputs[i].aval.dtype)
+            else range_of(held, inputs[i].aval.dtype, lifter.options.anonymous)
             for i, held in values.items()
         },
         below,
@@ -137,6 +137,8 @@ def _draw_integers(
         or (i not in drawn and held.ndim == 1 and np.all(np.diff(held) >= 0))
     ]
     integers = Integers(below, whole, drawn, names, rising)
+    if lifter.options.anonymous:
+        integers = integers.hidden()
     order, first = integers.order(), set[int]()
     for i in order:
         aval = inputs[i].aval

@@ -8,13 +8,13 @@ than another by one at least, and that than a third, leaves room for both.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from untrace.lifting.example_arrays import in_order
-from untrace.lifting.example_kinds import Request
+from untrace.lifting.example_kinds import Request, one_digit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,6 +42,21 @@ class Integers:
         related = {i for i in self.values if self._below(i)}
         related |= {low for i in related for low in self._below(i)}
         return sorted(related & {*self.drawn}, key=lambda i: (len(self._below(i)), i))
+
+    def hidden(self) -> Integers:
+        """Return inputs of one digit that are as much below each other as these.
+
+        None is larger than it was: what counts or points somewhere still may.
+        """
+        depths = dict[int, int]()
+        for i in sorted(self.values, key=lambda i: len(self._below(i))):
+            gaps = [depths[j] + self._gap(j, i) for j in self._below(i)]
+            depths[i] = max(gaps, default=0)
+        round_all = np.vectorize(one_digit, otypes=[np.int64])
+        moved = {i: round_all(v) + depths[i] for i, v in self.values.items()}
+        if all(np.all(value >= 0) for value in self.values.values()):
+            moved = {i: np.minimum(v, self.values[i]) for i, v in moved.items()}
+        return replace(self, values=moved)
 
     def draw(self, i: int, request: Request) -> tuple[str, list[int]]:
         """Write an expression for one, and list those that it refers to."""

@@ -61,6 +61,11 @@ class Request:
         """Write the dtype."""
         return spell_numpy_dtype(np.dtype(self.dtype), self.lifter.imports)
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether what was passed must not show."""
+        return self.lifter.options.anonymous
+
     def typed(self, drawn: str) -> str:
         """Write that what is drawn has the dtype."""
         return f"{drawn}.astype({self.dtype_text()})"
@@ -107,7 +112,8 @@ def integers_of_kind(values: Array, request: Request) -> str | None:
     is_named = any(type(size) is not int for size in shape)
     if is_likely or is_named or any(len(np.unique(one)) != count for one in values):
         return None
-    begin = f"{low} + " if low else ""
+    first = one_digit(low) if request.is_hidden else low
+    begin = f"{first} + " if low else ""
     drawn = f"rng.permutation({begin}np.arange({n_items}) % {count})"
     if len(shape) > 1:
         drawn = f"np.reshape({drawn}, {request.text()})"
@@ -117,6 +123,12 @@ def integers_of_kind(values: Array, request: Request) -> str | None:
 def number(value: float) -> str:
     """Write a number as short as it is."""
     return repr(value).removesuffix(".0")
+
+
+def one_digit(value: int) -> int:
+    """Round a whole number to its first digit, towards 0: an index stays in its array."""
+    size = 10 ** (len(str(abs(value))) - 1)
+    return value // size * size if value > 0 else -(-value // size * size)
 
 
 def _is_permuted(values: Array) -> bool:

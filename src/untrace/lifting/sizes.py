@@ -50,11 +50,13 @@ class Dimensions:
       named: The dimensions.
       shapes: The shapes of the inputs, whose sizes may be expressions.
       samples: The captured computation at each of the other sizes that were tried.
+      arrays: What the recorded functions were given and returned, with its shapes.
     """
 
     named: tuple[Dimension, ...]
     shapes: tuple[tuple[Any, ...], ...]
     samples: tuple[Any, ...]
+    arrays: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
 
     def definitions(self, text: str) -> list[str]:
         """Define the dimensions that occur in a text, with where they come from."""

@@ -184,7 +184,9 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         if part is not None:
             return part
         brackets = "()" if kind is tuple else "[]"
-        return display(brackets, [_item(item, role, writer) for item in value])
+        flags = [_flag(item, value, writer) for item in value]
+        items = [f or _item(item, role, writer) for item, f in zip(value, flags)]
+        return display(brackets, items)
     if kind is dict:
         return _of_dicts(value, writer) or _dict(value, writer)
     if kind is slice:
@@ -229,6 +231,14 @@ def _item(value: Any, role: str, writer: Writer) -> Term:
     """
     is_plain = writer.in_library or role in _INTEGERS
     return writer.value(int(value) if is_plain and type(value) is np.int64 else value)
+
+
+def _flag(item: Any, value: Sequence[Any], writer: Writer) -> Term | None:
+    """Write a flag in a tuple by its variable, if an array in it was unpacked with it."""
+    if type(item) is not bool:
+        return None
+    names = [writer.flags.get((id(one), item)) for one in value if is_array(one)]
+    return next((writer.ref((name, "")) for name in names if name is not None), None)
 
 
 def _is_needed(name: Name, writer: Writer) -> bool:

@@ -136,12 +136,17 @@ def _static_names(run: Body, captured: Captured) -> frozenset[str]:
 
 
 def _named_sizes(captured: Captured, shown: Sequence[Any]) -> dict[int, Sequence[Any]]:
-    """Return the shapes of the inputs with the names of their sizes, by their `id`."""
-    arrays = [array for value in shown for array in arrays_in(value)]
-    shapes = captured.dimensions.shapes if captured.dimensions else ()
-    if len(arrays) != len(shapes):
+    """Return the shapes of arrays with the names of their sizes, by their `id`.
+
+    They are those of the inputs, and those that functions were given and returned.
+    """
+    if captured.dimensions is None:
         return {}
-    return {id(array): shape for array, shape in zip(arrays, shapes)}
+    arrays = [array for value in shown for array in arrays_in(value)]
+    shapes = captured.dimensions.shapes
+    inputs = zip(arrays, shapes) if len(arrays) == len(shapes) else ()
+    pairs = [*captured.dimensions.arrays, *inputs]
+    return {id(array): shape for array, shape in pairs}
 
 
 def _is_made_here(captured: Captured) -> bool:

@@ -136,6 +136,7 @@ class Writer:
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
         self.unpacked: dict[int, tuple[Target, ...]] = {}
+        self.flags: dict[tuple[int, bool], Name] = {}  # unpacked with an array
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
         draft.origins, draft.lift = self._origins, self._lifted

@@ -25,7 +25,10 @@ _VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value"})
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     """Make the names of a result and let them stand for its arrays."""
     if isinstance(target, tuple) and _is_unpacked(result, target):
-        return tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
+        made = tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
+        if not item.is_own:
+            _note_flags(result, made, writer)
+        return made
     given = isinstance(target, str) and target != "_"
     hint = str(target) if given else _like(result, writer)
     hint = hint or ("state" if type(result) is dict else result_hint(item))
@@ -34,6 +37,14 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     name = _local(hint, given, writer)
     writer.define(result, name)
     return name
+
+
+def _note_flags(result: Sequence[Any], made: Names, writer: Writer) -> None:
+    """Take note of the names of flags that stand beside arrays: `c, low = cho_factor(a)`."""
+    for part, name in zip(result, made if isinstance(made, tuple) else ()):
+        if type(part) is bool and isinstance(name, Name):
+            for array in filter(is_array, result):
+                writer.flags[id(array), part] = name
 
 
 def _like(result: Any, writer: Writer) -> str:

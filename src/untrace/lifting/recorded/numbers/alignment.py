@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import jax
 
+from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.recovery import bytecode
 from untrace.recovery.record import Body, Call
 
@@ -59,6 +60,22 @@ def named_sizes(bodies: Sequence[Body]) -> Iterator[tuple[str, tuple[int, ...], 
     for column in zip(*(body.calls for body in bodies)):
         for runs in zip(*(item.bodies for item in column)):
             yield from named_sizes(runs)
+
+
+def named_shapes(
+    bodies: Sequence[Body], solve: Solve
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield the arrays that functions are given and return, with shapes of expressions."""
+    if not _are_alike(bodies):
+        return
+    passed = [arrays_in([*body.parameters.values(), body.result]) for body in bodies]
+    if len({*map(len, passed)}) == 1:
+        for column in zip(*passed):
+            shapes = [tuple(getattr(array, "shape", ())) for array in column]
+            yield column[0], merged(shapes, solve)
+    for items in zip(*(body.calls for body in bodies)):
+        for runs in zip(*(item.bodies for item in items)):
+            yield from named_shapes(runs, solve)
 
 
 def _shape(body: Body, taken: bytecode.TakenSize) -> tuple[Any, ...]:

@@ -14,7 +14,12 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.trees import Node, accessors
 from untrace.lifting.recorded.naming.paths import last_word, steps
-from untrace.lifting.recorded.numbers.alignment import aligned, merged, named_sizes
+from untrace.lifting.recorded.numbers.alignment import (
+    aligned,
+    merged,
+    named_shapes,
+    named_sizes,
+)
 from untrace.lifting.sizes import Dimension, Dimensions, solved
 from untrace.syntax.names import identifier
 
@@ -50,11 +55,13 @@ def written_with(
 
     rows = tuple([merged(row, solve) for row in zip(*sizes)])
     others = tuple([replace(s, recording=None, variant=None) for s in samples[1:]])
+    recordings = [sample.recording for sample in samples]
+    arrays = tuple(named_shapes(recordings, solve))
     return replace(
         captured,
         variant=None,
-        recording=aligned([sample.recording for sample in samples], solve),
-        dimensions=Dimensions(tuple(named), rows, others),
+        recording=aligned(recordings, solve),
+        dimensions=Dimensions(tuple(named), rows, others, arrays),
     )
 
 
