@@ -348,3 +348,27 @@ def test_flags_and_words_tell_the_functions_apart_that_one_became():
     assert "pooled(x) + pooled_train(x) + pooled_max(x)" in text
     text = untrace.source(pooled_by_axis)(x).text
     assert "return pooled(x) + pooled(x[:2, :2]).sum()" in text
+
+
+class Table:
+    """Columns, changed by keyword: `table.with_rows(rows, height=new)`."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def with_rows(self, rows, **changed):
+        made = dict(self.columns)
+        for name, values in changed.items():
+            made[name] = made[name].at[rows].set(values)
+        return Table(made)
+
+
+def test_a_parameter_is_not_called_like_a_keyword_beside_it():
+    def lengthened(length, value):
+        table = Table({"value": jnp.zeros((6, 2)), "length": length})
+        table = table.with_rows(np.arange(3), value=value)
+        return jnp.sin(table.columns["value"]) * table.columns["length"][:, None]
+
+    text = recover(lengthened, jnp.ones(6), jnp.ones((3, 2)))
+    assert "def with_rows(rows, value_2, **changed):" in text
+    assert "jnp.zeros((6, 2)), value=value" in text

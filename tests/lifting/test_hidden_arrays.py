@@ -8,6 +8,7 @@ import numpy as np
 from jax._src import core
 
 import untrace
+from untrace.objects import attributes_of, fields_of
 
 X = np.linspace(0.1, 1.0, 5, dtype=np.float32)
 
@@ -123,3 +124,45 @@ def test_a_call_that_makes_arrays_unseen_is_a_region_of_its_own():
     assert "made = jnp.sin(x) * 2.0" in text
     assert "return jnp.tanh(product(x))" in text
     assert "return jax.jacfwd(step)(x)" in text
+
+
+class View:
+    """Answers for every attribute, as rows of tables and records do."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields):
+        self._fields = fields
+
+    def __getattr__(self, name):
+        return self._fields[name]  # a `KeyError` where there is none
+
+
+def ratio(row):
+    return row.value / row.weight
+
+
+def mapped(fields, function):
+    return jax.vmap(lambda row: function(View(row)))(fields)
+
+
+def test_objects_that_answer_for_every_attribute_are_only_looked_at():
+    def ratios(weight, value):
+        return mapped({"weight": weight, "value": value}, ratio)
+
+    text = written_from_calls(ratios, X, X)
+    assert 'return row["value"] / row["weight"]' in text
+    assert "return ratio(View" not in text
+    direct = written_from_calls(
+        lambda w, v: ratio(View({"weight": w, "value": v})), X, X
+    )
+    assert "return v / w" in direct, direct
+
+
+def test_slots_are_looked_at_too():
+    view = View({"weight": 1})
+    assert fields_of(view) == {"_fields": {"weight": 1}}
+    assert attributes_of(view) == {}
+    assert fields_of(object.__new__(View)) == {}
+    assert fields_of(Features(1)) == {"array": 1, "_parts": None}
+    assert fields_of(3) == {}

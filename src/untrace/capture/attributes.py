@@ -14,6 +14,8 @@ from typing import Any
 
 import jax
 
+from untrace.objects import fields_of
+
 MAX_DEPTH = 8
 MAX_OBJECTS = 2000
 MAX_NEAR = 200  # objects, where what is looked for may be anywhere
@@ -68,6 +70,20 @@ def attribute_of(array: Any, holders: Iterable[Any]) -> str:
     return ""
 
 
+def holds(value: Any, kind: type) -> bool:
+    """Whether an object, or what it is made of, holds something of a class."""
+    rest, seen = deque([value]), {id(value)}
+    while rest and len(seen) < MAX_OBJECTS:
+        held = rest.popleft()
+        if issubclass(type(held), kind):
+            return True
+        if not issubclass(type(held), _PLAIN):
+            new = {id(part): part for _, part in _parts(held) if id(part) not in seen}
+            seen |= new.keys()
+            rest.extend(new.values())
+    return False
+
+
 def _ways(
     value: Any, parts: Sequence[Any], max_objects: int = MAX_OBJECTS
 ) -> dict[int, _Way]:
@@ -100,16 +116,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if issubclass(kind, (tuple, list)):
         yield from (("", part) for part in value)
         return
-    held = value if issubclass(kind, dict) else _attributes(value)
+    held = value if issubclass(kind, dict) else fields_of(value)
     for name, part in dict.items(held):  # what a subclass does is the user's code
         if issubclass(type(name), str):
             yield str.strip(name, "_"), part
-
-
-def _attributes(value: Any) -> dict[Any, Any]:
-    """Return the attributes of an object without calling what its class does for them."""
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return held if isinstance(held, dict) else {}

@@ -22,6 +22,7 @@ from jax._src import linear_util as _lu
 from untrace.jaxapi.comparing import ORIGIN_TYPES
 from untrace.jaxapi.rules import MEMOIZED
 from untrace.jaxapi.wrappers import inner_code
+from untrace.objects import attributes_of
 
 # Which trace a wrapper belongs to, where it stores results, where it came from: none of
 # it changes what a function computes.
@@ -139,7 +140,7 @@ def whole_fields(value: Any) -> Any:
         for name, member in vars(base).items()
         if isinstance(member, types.MemberDescriptorType) and not name.startswith("__")
     ]
-    names = sorted({*slots, *members, *getattr(value, "__dict__", {})})
+    names = sorted({*slots, *members, *attributes_of(value)})
     fields = tuple([(name, getattr(value, name, None)) for name in names])
     if isinstance(value, dict):
         return fields, tuple(value.items())

@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.objects import attributes_of
 
 # Where the type of a number counts: params that are compiled as what they are, and what
 # functions close over or are given, which counts as a whole.
@@ -239,7 +240,7 @@ def _mapping(value: Mapping[Any, Any]) -> Parts:
 
 def _set_on(value: Any) -> Children:
     """What was set on a container beside its items."""
-    fields = getattr(value, "__dict__", {}) if _subclass(value, *_PLAIN) else {}
+    fields = attributes_of(value) if _subclass(value, *_PLAIN) else {}
     return tuple([(f".{name}", fields[name]) for name in sorted(fields)])
 
 
@@ -504,7 +505,7 @@ def _field_names(value: Any) -> list[str]:
     if _is_dataclass(kind) and "__dataclass_fields__" in vars(kind):
         return [field.name for field in dataclasses.fields(value)]
     slots = [name for base in kind.__mro__ for name in _slots(base)]
-    return sorted({*slots, *getattr(value, "__dict__", {})})
+    return sorted({*slots, *attributes_of(value)})
 
 
 def _slots(base: type) -> list[str]:

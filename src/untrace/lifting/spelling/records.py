@@ -25,6 +25,7 @@ from untrace.lifting.spelling.base import (
     writes,
 )
 from untrace.lifting.spelling.homes import find_home, find_public_home
+from untrace.objects import attributes_of
 from untrace.syntax.names import is_name
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -59,8 +60,8 @@ def _has_same_state(made: Any, value: Any) -> bool:
     """Compare the attributes of objects whose class compares by identity."""
     if type(value).__eq__ is not object.__eq__:
         return False
-    state = getattr(value, "__dict__", None)
-    return bool(state) and state == made.__dict__
+    state = attributes_of(value)
+    return bool(state) and state == attributes_of(made)
 
 
 def spell_record(

@@ -15,6 +15,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.writer import Writer
+from untrace.objects import attributes_of
 from untrace.recovery.record import Body
 from untrace.syntax.names import identifier
 
@@ -23,7 +24,7 @@ def attribute_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
     """Make a parameter of every attribute of `self` that is an array in some object."""
     owner = body.parameters.get("self")
     made: list[tuple[Name, Any]] = []
-    for attribute, value in getattr(owner, "__dict__", {}).items():
+    for attribute, value in attributes_of(owner).items():
         if writer.values.find(id(value)) is None and _is_passed(
             type(owner), attribute, value, writer
         ):

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from untrace import jaxapi
+from untrace.capture.attributes import holds
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.functions.definitions import bound_parameters, define
 from untrace.lifting.recorded.functions.function_values import (
@@ -73,6 +75,9 @@ def _definition(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
     plan = writer.program.plan
     run = _run(function, bodies, writer)
     fixed = fixed_names(run, plan)
+    for name in fixed - bound_parameters(function, run):
+        if holds(run.parameters[name], jaxapi.Tracer):
+            raise Unwritable(f"`{name}` is an object that JAX cannot be given")
     positions = [i for i, name in enumerate(run.parameters) if name in fixed]
     return define(function, run, writer, fixed=positions)
 

@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
+from untrace.objects import attributes_of
 from untrace.recovery.functions import function_key, is_function
 from untrace.recovery.record import Body, is_library
 
@@ -64,7 +65,7 @@ def _attributes(owner: Any) -> Mapping[str, Any]:
         return {}
     if isinstance(owner, tuple):
         return dict(zip(getattr(owner, "_fields", ()), owner))
-    return getattr(owner, "__dict__", {})
+    return attributes_of(owner)
 
 
 def _may_differ(value: Any) -> bool:

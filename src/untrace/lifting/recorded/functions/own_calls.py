@@ -195,7 +195,10 @@ def _arguments(
     if inner.lifted:
         draft.types = ""
     front, back = 0, len(named) - len(defaults)
+    keywords = {key for _, value in rest if isinstance(value, dict) for key in value}
     for name, origin in grouped(inner, item.bodies[0]):
+        if name.hint in keywords:  # which Python would take for this parameter
+            name.hint += "_2"
         is_weight = name.is_tree or bool(origin[1])
         place = front if is_weight else back
         front, back = front + is_weight, back + 1
