@@ -346,3 +346,21 @@ def test_nested_loops_over_numbers_are_not_one_over_all_pairs():
 
     text = recover(grid, X)
     assert "for i in range(3):\n        for j in range(4):\n" in text, text
+
+
+def test_counters_that_run_along_have_their_value_in_each_turn():
+    def summed(x, n_rows, n_columns):
+        total, top = jnp.zeros((n_rows, n_columns)), 0
+        for _ in range(3):
+            bottom = top + n_rows
+            left = 0
+            for _ in range(2):
+                right = left + n_columns
+                total = total + x[top:bottom, left:right]
+                left = right
+            top = bottom
+        return total
+
+    jitted = jax.jit(summed, static_argnums=(1, 2))
+    text = recover(lambda x: jnp.sin(jitted(x, 2, 3)), jnp.ones((6, 6)))
+    assert "total = total + x[top:bottom, left:right]" in text

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.sites import once_per_site
+from untrace.recovery.targets import stored
 
 
 def is_constant_variable(frame: types.FrameType, name: str) -> bool:
@@ -45,19 +46,10 @@ def _constant_variables(code: types.CodeType, start: int) -> frozenset[str]:
     others = set(code.co_varnames[:n_parameters])
     constant: set[str] = set()
     for index, instruction in enumerate(instructions):
-        for depth, name in enumerate(_stored(instruction)):
+        for depth, name in enumerate(stored(instruction)):
             found = constant if _is_constant(instructions, index, depth) else others
             found.add(name)
     return frozenset(constant - others)
-
-
-def _stored(instruction: dis.Instruction) -> Iterator[str]:
-    """Yield the variables that take what is on top of the stack, and below."""
-    if instruction.opname in _STORES:
-        names = instruction.argval
-        yield from names if isinstance(names, tuple) else (names,)
-    elif instruction.opname == "STORE_FAST_LOAD_FAST":
-        yield instruction.argval[0]
 
 
 def _is_constant(
@@ -85,7 +77,7 @@ def _depth_before(instruction: dis.Instruction, depth: int) -> int | None:
     """Return how deep in the stack a value was before an instruction; None if unknown."""
     size = instruction.arg or 0
     if instruction.opname in _STORES:
-        return depth + len(list(_stored(instruction)))
+        return depth + len(stored(instruction))
     if instruction.opname == "SWAP":
         return {0: size - 1, size - 1: 0}.get(depth, depth)
     if instruction.opname == "UNPACK_SEQUENCE":

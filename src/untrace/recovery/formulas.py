@@ -274,9 +274,20 @@ def _integer(
             in_loop = owner.stores[name][0] in owner.looping
             names = assigned.names
             return Formula(value, "=", (made,), name, names=names, in_loop=in_loop)
+    if _is_running(owner.stores[name], owner):
+        return None
     held = caller.body.parameters.get(name)
     is_given = type(held) is int and held == value and len(owner.stores[name]) == 1
     return Formula(value, name=name, is_given=is_given)
+
+
+def _is_running(stores: Sequence[Position], variables: Variables) -> bool:
+    """Whether a loop gives a variable other values in turns, and that is not its own.
+
+    It has no name where it is used: `start` in `stop = start + n`, `start = stop`.
+    """
+    places = variables.looping - variables.turning
+    return len(stores) > 1 and not places.isdisjoint(stores)
 
 
 def _outer(name: str, caller: _Caller) -> _Caller | None:

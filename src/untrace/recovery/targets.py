@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import dis
+import itertools
 import types
 from collections.abc import Iterator, Sequence
 
@@ -121,7 +122,7 @@ def _attribute(owner: dis.Instruction, name: str) -> str:
 
 
 def loop_variables(code: types.CodeType) -> frozenset[str]:
-    """Return the names of the variables of a function's loops."""
+    """Return the variables that the loops of a function give values."""
     return _loop_variables(code, 0)
 
 
@@ -154,13 +155,24 @@ def _variables_at(
 
 @once_per_site
 def _loop_variables(code: types.CodeType, start: int) -> frozenset[str]:
-    instructions, _ = instructions_of(code)
-    found = [
-        target_at(instructions, index + 1)
-        for index, instruction in enumerate(instructions[start:])
-        if instruction.opname == "FOR_ITER"
+    listing = listing_of(code)
+    inside = [
+        instruction
+        for instruction in listing.instructions[start:]
+        if instruction.opname.startswith(("STORE_FAST", "STORE_DEREF"))
+        and any(begin <= instruction.offset <= end for begin, end in listing.loops)
     ]
-    return frozenset(name for one in found for name in _leaves(one))
+    return frozenset(itertools.chain.from_iterable(map(stored, inside)))
+
+
+def stored(instruction: dis.Instruction) -> tuple[str, ...]:
+    """Return the variables that take what is on top of the stack, and below."""
+    held = instruction.argval
+    if instruction.opname == "STORE_FAST_STORE_FAST":
+        return tuple(held)
+    if instruction.opname == "STORE_FAST_LOAD_FAST":
+        return (held[0],)
+    return (held,) if instruction.opname in ("STORE_FAST", "STORE_DEREF") else ()
 
 
 def _leaves(names: Target) -> Iterator[str]:

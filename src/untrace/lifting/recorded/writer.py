@@ -72,6 +72,10 @@ class Forms:
     targets: Callable[[Any, Target, Call, Writer], Names]
 
 
+TurnKey = tuple[str, float, tuple[int, ...]]
+"""A variable of a turn of a loop, the number that it holds, and the arrays it is of."""
+
+
 class Writer:
     """Writes the statements of one function.
 
@@ -117,9 +121,7 @@ class Writer:
         self.arguments: dict[tuple[int, str], Name] = {}
         self.floats: dict[int, dict[str, Name]] = {}  # parameters, by what they hold
         self.integers: dict[tuple[str, int], Name] = {}  # variables, and what they hold
-        self.of_turns: dict[
-            tuple[str, tuple[int, ...]], Name
-        ] = {}  # by arrays of a turn
+        self.of_turns: dict[TurnKey, Name] = {}
         self.sizes_taken: dict[
             int, Sequence[Any]
         ] = {}  # as variables, by `id` of arrays

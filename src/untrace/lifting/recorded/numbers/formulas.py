@@ -13,7 +13,7 @@ from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.numbers.numbers import constant_name
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement, flat
-from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.recorded.writer import TurnKey, Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.optional import gives, optional
 from untrace.recovery.record import Formula
@@ -75,7 +75,8 @@ def _term(formula: Formula, writer: Writer) -> Term:
 
 def _found(formula: Formula, writer: Writer) -> Found | None:
     if formula.in_loop:
-        name = writer.of_turns.get(_turn_key(formula.name, formula))
+        key = _turn_key(formula.name, formula.value, formula)
+        name = writer.of_turns.get(key)
         return None if name is None else (name, "")
     if type(formula.value) is int:  # it may be one object wherever it comes from
         return writer.find_integer(formula.name, formula.value)
@@ -104,8 +105,8 @@ def _is_static(name: str, writer: Writer) -> bool:
     return around is not None
 
 
-def _turn_key(name: str, formula: Formula) -> tuple[str, tuple[int, ...]]:
-    return name, tuple(map(id, formula.arrays()))
+def _turn_key(name: str, value: float, formula: Formula) -> TurnKey:
+    return name, value, tuple(map(id, formula.arrays()))
 
 
 def _variable(formula: Formula, writer: Writer) -> Term:
@@ -133,8 +134,8 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         sizes = operand.array.shape
     targets = made[0] if array is None else tuple(made)
     if formula.in_loop:
-        for name, hint in zip(made, names):
-            writer.of_turns[_turn_key(hint, formula)] = name
+        for name, hint, size in zip(made, names, sizes):
+            writer.of_turns[_turn_key(hint, size, formula)] = name
         item = writer.program.item
         assert item is not None
         statement = Statement(targets, term)
