@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -55,21 +55,26 @@ def recording(
     bodies: list[Body] = []
 
     def record(
+        put_together: Callable[[], dict[str, Any]],
         run: Callable[[], Any],
-        arguments: dict[str, Any],
         finish: Callable[[Any], Any],
     ) -> Any:
-        body = Body(None, run.__code__, arguments)
+        body = Body(None, run.__code__, {})
         with ExitStack() as stack:
             recorder = None
             try:
-                body.parameters = Snapshots().take(arguments)
                 recorder = Recorder(public_readers, expand)
                 watched = recorder.recording(body)
                 watched.__enter__()  # in this frame, under which calls are recorded
                 stack.push(watched)
             except Exception as error:  # it stands on private names of JAX
                 body.error = error
+            with recorder.preparing(body) if recorder else nullcontext():
+                body.parameters = put_together()
+                try:
+                    body.parameters = Snapshots().take(body.parameters)
+                except Exception as error:
+                    body.error = error
             result = run()
         result = body.result = finish(result)
         body.error = body.error or (recorder and recorder.error)

@@ -35,7 +35,9 @@ from untrace.capture.signature import (
 from untrace.capture.trees import Tree, plain
 from untrace.errors import UntraceError
 
-Recorded = Callable[[Callable[[], Any], dict[str, Any], Callable[[Any], Any]], Any]
+Recorded = Callable[
+    [Callable[[], dict[str, Any]], Callable[[], Any], Callable[[Any], Any]], Any
+]
 
 
 def capture(
@@ -55,8 +57,9 @@ def capture(
       kwargs: Keyword arguments.
       static_argnums: As in `jax.jit`.
       static_argnames: As in `jax.jit`.
-      record: Runs the function under a recorder: takes a thunk, the named arguments, and
-        what makes the result of what the thunk returns; returns the result.
+      record: Runs the function under a recorder: takes what puts the named arguments
+        together, a thunk, and what makes the result of what the thunk returns; returns
+        the result.
       keep_types: Describe instances of importable classes as such. Otherwise all
         become plain containers.
 
@@ -118,16 +121,14 @@ def _capture(
     def flat(*dynamic_leaves: Any) -> list[Any]:
         rest = iter(dynamic_leaves)
         full = [next(rest) if t else leaf for t, leaf in zip(traced, leaves)]
-        dynamic = {
-            i.key: value for i, value in zip(bound, jax.tree.unflatten(treedef, full))
-        }
-        passed = {**given, **dynamic}
+        dynamic: dict[int | str, Any] = {}
+        passed = {**given}
 
-        if not keep_types:  # before the run, which may change what it is given
-            order = {id(leaf): i for i, leaf in enumerate(dynamic_leaves)}
-            trees[:] = [_plain(dynamic[item.key], order) for item in bound]
-
-        changes = Changes({item.key: passed[item.key] for item in bound})
+        def put_together() -> dict[str, Any]:
+            parts = jax.tree.unflatten(treedef, full)
+            dynamic.update({i.key: value for i, value in zip(bound, parts)})
+            passed.update(dynamic)
+            return {item.name: dynamic[item.key] for item in bound}
 
         def run() -> Any:
             return function(
@@ -135,11 +136,26 @@ def _capture(
                 **{key: passed[key] for key in kwargs},
             )
 
+        def before() -> Changes:
+            if not keep_types:  # before the run, which may change what it is given
+                order = _order(full, list(dynamic.values()), traced)
+                trees[:] = [_plain(dynamic[item.key], order) for item in bound]
+            return Changes({item.key: passed[item.key] for item in bound})
+
         if record is None:
+            put_together()
+            changes = before()
             result = changes.returned(run())
         else:
-            named = {item.name: dynamic[item.key] for item in bound}
-            result = record(run, named, changes.returned)
+            watched: list[Changes] = []
+
+            def prepared() -> dict[str, Any]:
+                named = put_together()
+                watched.append(before())
+                return named
+
+            result = record(prepared, run, lambda value: watched[0].returned(value))
+            (changes,) = watched
         read = read_result(result, function_name(function))
         # No tracer may be among them.
         described = read._replace(arrays=[])
@@ -152,7 +168,7 @@ def _capture(
         jaxpr = jax.make_jaxpr(flat)(*passed)
     result, changed_keys, has_result, lost = out
     changed = [item for item in bound if item.key in changed_keys]
-    parameters = parameters_of(bound, treedef, traced)
+    parameters = parameters_of(bound, arguments, traced)
     if trees:
         kept_trees = {item.name: tree for item, tree in zip(bound, trees)}
         parameters = tuple(
@@ -198,6 +214,21 @@ def _static_values(
     given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     bound = bound_arguments(function, len(args), list(kwargs))
     return {item.given: given[item.key] for item in bound if item.key in static}
+
+
+def _order(
+    leaves: Sequence[Any], arguments: Sequence[Any], traced: Sequence[bool]
+) -> dict[int, int]:
+    """Return which of the traced leaves arrays in the arguments are, by the `id` of these.
+
+    Classes may convert what they hold when they are made: then the arguments hold others.
+    """
+    with jaxapi.outside_traces():  # taking them apart may compute, too
+        held = jax.tree.leaves(arguments)
+    pairs = zip(leaves, held if len(held) == len(leaves) else leaves, traced)
+    pairs = [(given, leaf) for given, leaf, is_traced in pairs if is_traced]
+    order = {id(leaf): i for i, (_, leaf) in enumerate(pairs)}
+    return order | {id(given): i for i, (given, _) in enumerate(pairs)}
 
 
 def _plain(value: Any, order: Mapping[int, int]) -> Tree:

@@ -11,12 +11,11 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.captured import Captured
-from untrace.capture.numbering import describe_numbered
 from untrace.capture.outline import outline
 from untrace.capture.parameters import Parameter
 from untrace.capture.paths import argument_trees, result_tree
 from untrace.capture.signature import legal_names, unused
-from untrace.capture.trees import Leaf, Node, Tree, describe
+from untrace.capture.trees import Leaf, Node, Tree, describe, describe_each
 from untrace.syntax.names import identifier, is_name
 
 
@@ -74,15 +73,14 @@ def capture_traced(traced: Any) -> Captured:
         treedef, list(range(len(leaves)))
     )
     names = _argument_names(traced.jaxpr, len(numbered_args), leaves, treedef)
-    trees = [
-        (name, describe_numbered(tree)) for name, tree in zip(names, numbered_args)
-    ]
+    trees = describe_each([*numbered_args, *numbered_kwargs.values()])
+    n_args = len(numbered_args)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [Parameter(name, kind, tree) for name, tree in trees]
+    keywords = legal_names(numbered_kwargs, names)
+    parameters = [Parameter(n, kind, tree) for n, tree in zip(names, trees[:n_args])]
     parameters += [
-        Parameter(n, keyword, describe_numbered(t))
-        for n, t in zip(legal_names(numbered_kwargs, names), numbered_kwargs.values())
+        Parameter(n, keyword, tree) for n, tree in zip(keywords, trees[n_args:])
     ]
     n_out = len(jax.tree.leaves(traced.out_info))
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), list(range(n_out)))

@@ -6,16 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
-
-from untrace.capture.trees import MAPPINGS, Leaf, Node, Tree, describe, legal_fields
-
-
-def describe_numbered(tree: Any) -> Tree:
-    """Describe a pytree whose leaves are their own indices."""
-    indices = jax.tree.leaves(tree)
-    described = describe(tree)
-    return renumbered(described, indices)
+from untrace.capture.trees import MAPPINGS, Leaf, Node, Tree, legal_fields
 
 
 def renumbered(tree: Tree, indices: list[int]) -> Tree:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from untrace import jaxapi
 from untrace.capture.convention import TRACED
 from untrace.capture.inputs import are_dynamic
 from untrace.capture.numbering import number
@@ -51,7 +52,10 @@ def read_result(result: Any, name: str) -> Result:
         if type(leaf.value) not in _LITERALS:
             raise CaptureError(_refused(name, path, type(leaf.value).__name__))
         literals[i] = Node("constant", None, (leaf.value,), ())
-    tree = describe(jax.tree.unflatten(treedef, list(range(len(leaves)))))
+    with (
+        jaxapi.outside_traces()
+    ):  # classes may compute when they are made or taken apart
+        tree = describe(result)
     arrays = [leaf for leaf, is_kept in zip(leaves, kept) if is_kept]
     shown = tuple([TRACED if k else leaf for leaf, k in zip(leaves, kept)])
     return Result(arrays, number(tree, kept, literals), shape, treedef, shown)

@@ -9,9 +9,10 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.numbering import describe_numbered, dropped
+from untrace.capture.numbering import dropped
 from untrace.capture.origins import function_name
 from untrace.capture.parameters import Bound, Parameter
+from untrace.capture.trees import describe_each
 from untrace.errors import CaptureError
 from untrace.syntax.names import HELPER_NAMES, identifier
 from untrace.syntax.text import quote
@@ -29,14 +30,13 @@ def traced_arguments(
 
 
 def parameters_of(
-    bound: list[Bound], treedef: Any, traced: Sequence[bool]
+    bound: list[Bound], arguments: Sequence[Any], traced: Sequence[bool]
 ) -> tuple[Parameter, ...]:
     """Describe the parameters, whose leaves are numbered in the order of the inputs."""
-    numbered = jax.tree.unflatten(treedef, list(range(len(traced))))
     numbers = {i: sum(traced[:i]) if t else None for i, t in enumerate(traced)}
     found: list[Parameter] = []
-    for item, value in zip(bound, numbered):
-        tree = dropped(describe_numbered(value), numbers)
+    for item, described in zip(bound, describe_each(arguments)):
+        tree = dropped(described, numbers)
         if tree is not None:
             found.append(Parameter(item.name, item.kind, tree))
     return tuple(found)

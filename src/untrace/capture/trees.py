@@ -71,6 +71,16 @@ def describe(value: Any, first: int = 0) -> Tree:
     return _describe(value, counter)
 
 
+def describe_each(values: Iterable[Any]) -> list[Tree]:
+    """Describe pytrees whose leaves are numbered on, from one to the next."""
+    found: list[Tree] = []
+    first = 0
+    for value in values:
+        found.append(describe(value, first))
+        first += len(jax.tree.leaves(value))
+    return found
+
+
 def _describe(value: Any, counter: Iterator[int]) -> Tree:
     if value is None:
         return Node("none", None, (), ())

@@ -30,6 +30,8 @@ class Entry:
         is mapped there. What only calls these is idle: it is written as what they do.
       bind: The primitive that it binds.
       mapped: What is mapped over a tree, if something is, as in `expected`.
+      start: How much had been bound when it began.
+      seen: How much had been when the last function that it was given returned.
     """
 
     frame: types.FrameType
@@ -46,6 +48,7 @@ class Entry:
     trace: Any = field(default=None, init=False)
     axes: Any = field(default=None, init=False)
     start: int = field(default=0, init=False)
+    seen: int = field(default=0, init=False)
     bind: Bind | None = field(default=None, init=False)
     around: Body | None = field(default=None, init=False)
     mapped: Mapping[int, Any] | None = field(default=None, init=False)

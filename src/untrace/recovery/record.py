@@ -220,6 +220,10 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
+def _nothing_traced() -> dict[int, Any]:
+    return {}
+
+
 def _no_factors() -> dict[int, str]:
     return {}
 
@@ -246,6 +250,8 @@ class Body(Subject):
       free: What the variables held that it closes over, if it was called by Python.
       defined: The user's function of its module that has its code, if Python called it.
       space: The variables of its module, if Python called it.
+      traced: What JAX traced for arrays that it was given, by the `id` of these, where it
+        made one of the other (`recovery.unflattening`).
     """
 
     function: Any
@@ -265,6 +271,7 @@ class Body(Subject):
     free: Mapping[str, Any] = field(default_factory=_nothing)
     defined: Any = None
     space: dict[str, Any] = field(default_factory=_nothing, repr=False)
+    traced: Mapping[int, Any] = field(default_factory=_nothing_traced)
 
     @property
     def subject(self) -> str:

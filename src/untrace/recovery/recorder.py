@@ -51,6 +51,7 @@ from untrace.recovery.record import (
 )
 from untrace.recovery.snapshots import Snapshots
 from untrace.recovery.targets import element_names
+from untrace.recovery.unflattening import add_conversions
 from untrace.recovery.watching import report_again, watching
 
 
@@ -97,6 +98,21 @@ class Recorder:
         self.stack.append(entry)
         with jaxapi.without_trace_caches(), watching(self):
             yield
+
+    @contextlib.contextmanager
+    def preparing(self, body: Body) -> Generator[None, None, None]:
+        """Record what is bound while the arguments of the function are put together."""
+        (root,) = self.stack
+        entry = Entry(
+            root.frame, root.code, Call(None, (), {}, None), None, self._binds
+        )
+        self.stack.append(entry)
+        try:
+            yield
+            axes = jaxapi.current_axes()
+            add_conversions(body, Span(root.trace, self._log, 0, len(self._log), axes))
+        finally:
+            del self.stack[1:]
 
     # ---- what the watcher asks -----------------------------------------------------
 
@@ -152,6 +168,7 @@ class Recorder:
                 bind.results = tuple(value) if several else (value,)
                 self._log.append(bind)
             return
+        self.stack[-1].seen = len(self._log)
         if entry.own is not None:
             body = entry.body
             if entry.is_idle:
@@ -359,6 +376,7 @@ class Recorder:
         if kind is BIND:
             entry = Entry(frame, code, top.call, None, top.expected)
             entry.bind = Bind(*jaxapi.read_bind(frame), len(self._log))
+            entry.start, entry.trace = entry.bind.first, top.trace
             self.stack.append(entry)
             return
         assert top.expected is not None
@@ -384,6 +402,10 @@ class Recorder:
         entry = self._enter(frame, None, body, None)
         is_decorated = enters_context(frame)  # the setting is a part of what it does
         body.setting = top.setting if is_decorated else entry.setting
+        if entry.trace is not top.trace:
+            first = max(top.start, top.seen)
+            before = Span(entry.trace, self._log, first, entry.start, entry.axes)
+            add_conversions(body, before, call.function)
 
     def _enter_leaf(self, frame: types.FrameType, body: Body, top: Entry) -> None:
         """Note the frame of a function that is mapped over a tree: nothing has changed."""

@@ -31,6 +31,7 @@ from untrace.recovery.defaults import all_defaults
 from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.functions import innermost, peel
 from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.unflattening import unflattening
 from untrace.syntax.names import identifier
 
 FORMS = Forms(
@@ -71,6 +72,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         name = _wrapper_name(root.calls[0], name)
     draft = Draft(name)
     writer = Writer(program, draft, setting=root.setting, forms=FORMS)
+    writer.traced = root.traced
     for parameter in captured.parameters:
         made = Name(parameter.name, True, is_parameter=True)
         writer.define(values[parameter.name], made)
@@ -110,9 +112,11 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
 
 def _write_calls(calls: Sequence[Call], writer: Writer) -> None:
     """Write the calls of what the user's own function does, which a library may have made."""
-    is_weak = False
-    if len(calls) == 1 and calls[0].is_own:
-        body = calls[0].bodies[0]
+    is_weak, first = False, [one for one in calls if one.function is unflattening]
+    rest = [one for one in calls if one not in first]
+    if len(rest) == 1 and rest[0].is_own:
+        body = rest[0].bodies[0]
+        writer.body(first)
         calls, is_weak = body.calls, is_library(body.code)
     writer.n_dissolving += is_weak
     writer.body(calls)
@@ -176,15 +180,20 @@ def _main_run(whole: Call | None, root: Body) -> Body:
 def _calls(root: Body) -> list[Call]:
     """List the calls of a program but for those that move arrays in and out of objects.
 
-    JAX calls these where the program is given such.
+    JAX calls these, and what classes do then, where the program is given such.
     """
-    return [item for item in root.calls if not item.is_own or item.bodies[0].calls]
+    return [
+        item
+        for item in root.calls
+        if item.function is not unflattening
+        and (not item.is_own or item.bodies[0].calls)
+    ]
 
 
 def _whole_call(root: Body) -> Call | None:
     """Return the call of a jitted or checkpointed function that is all of the program."""
     calls = _calls(root)
-    if len(calls) != 1:
+    if len(calls) != 1 or root.traced:
         return None
     item = calls[0]
     made = item.function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,7 @@ class Writer:
         ] = {}  # as variables, by `id` of arrays
         self.dropped: frozenset[str] = frozenset()  # parameters that hold no arrays
         self.given = Given()
+        self.traced: Mapping[int, Any] = {}  # for arrays of parameters, by their `id`
         self._takers: dict[Any, list[Name]] = {}  # parameters, by what they took
         self.n_dissolving = 0
         self.trail: Trail = ()  # calls of dissolved functions
@@ -450,7 +451,9 @@ class Writer:
         """Let a name of this function stand for a value."""
         self.own(name)
         name.held = value
-        self.values.define(value, name)
+        self.values.define(
+            value, name, instead=self.traced if name.is_parameter else {}
+        )
         if isinstance(value, jaxapi.FUNCTION_RESULTS):
             self._see_outside(value, name)
         if is_array(value):

@@ -42,6 +42,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import innermost
 from untrace.recovery.record import Call
+from untrace.recovery.unflattening import unflattening
 from untrace.stages import staged
 from untrace.syntax.names import identifier
 
@@ -68,7 +69,8 @@ def write_call(item: Call, writer: Writer) -> None:
     if why:
         program.plan.lowered.setdefault(item, why)
     try:
-        if item in program.plan.lowered or program.opens(item):
+        is_region = item.function is unflattening or item in program.plan.lowered
+        if is_region or program.opens(item):
             write_region(item, writer)
         else:
             writer.as_made(item)

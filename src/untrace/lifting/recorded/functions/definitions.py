@@ -190,6 +190,7 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
     draft.code = None if is_library(body.code) else body.code
+    writer.traced = body.traced
     passed_parameters(body, dropped, writer)
     unpack_parameters(body.parameters, body.code, writer)
     writer.body(body.calls)

@@ -7,7 +7,8 @@ places: `params["Dense_0"]` and `opt_state[0].mu` are names of sub-trees.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -102,9 +103,19 @@ class Values:
         self._alive: list[Any] = []
         self.tree = describe
 
-    def define(self, value: Any, name: Name, path: str = "") -> None:
-        """Let `name` (and `path` from there) stand for a value, and for its parts."""
+    def define(
+        self,
+        value: Any,
+        name: Name,
+        path: str = "",
+        instead: Mapping[int, Any] = MappingProxyType({}),
+    ) -> None:
+        """Let `name` (and `path` from there) stand for a value, and for its parts.
+
+        Arrays may stand `instead` of those that it holds, by the `id` of these.
+        """
         tree, arrays = self.tree(value)
+        arrays = [instead.get(id(array), array) for array in arrays]
         self._alive.append(arrays)
         self._define(tree, arrays, name, path)
         if not arrays and callable(value):

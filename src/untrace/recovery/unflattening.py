@@ -1,0 +1,98 @@
+"""What JAX computes while it puts the arguments of a function together.
+
+A class that JAX knows as a tree may convert what it holds when it is made, such as by
+`jnp.array(scale)`. JAX makes an object of the arrays that it traces, and then calls the
+function with it, which never sees those: its first calls are what the class did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from untrace import jaxapi
+from untrace.recovery.record import Bind, Body, Call, Span
+
+
+def unflattening() -> None:
+    """Stand for what a class does when JAX makes an object of it."""
+
+
+def add_conversions(body: Body, made: Span, function: Any = None) -> None:
+    """Let a function begin with what made the arrays that it was given.
+
+    Args:
+      body: Its run, which begins.
+      made: What was bound from when JAX was called until then.
+      function: What was called.
+    """
+    is_mapped = isinstance(function, jaxapi.Transformed) and function.maker[1] == "pmap"
+    if is_mapped:  # it takes rows of what it is given before
+        return
+    if made.first == made.last or not (binds := _at(made)):
+        return
+    first = made.first
+    sources, held = _sources(binds), _leaves(body)
+    traced: dict[int, Any] = {}
+    calls: list[Call] = []
+    for position, bind in binds:
+        for result in bind.results:
+            given = sources[id(result)]
+            if id(result) not in held or len(given) != 1:
+                continue
+            call = Call(unflattening, (), {}, None, target=held[id(result)])
+            call.span = Span(made.trace, made.log, first, position + 1, made.axes)
+            call.result, call.setting = result, body.setting
+            calls.append(call)
+            traced[id(result)] = given[0]
+            first = position + 1
+    if len({*map(id, traced.values())}) == len(
+        traced
+    ):  # each is of an array of its own
+        body.traced = traced
+        body.calls += calls
+
+
+def _at(made: Span) -> list[tuple[int, Bind]]:
+    """Return what was bound at the trace, with its positions."""
+    positions = {
+        id(bind): n for n, bind in enumerate(made.log[made.first :], made.first)
+    }
+    return [(positions[id(bind)], bind) for bind in made.binds()]
+
+
+def _sources(binds: Sequence[tuple[int, Bind]]) -> dict[int, list[Any]]:
+    """Return the arrays from outside that each result was made of, by the `id` of that."""
+    known: dict[int, list[Any]] = {}
+    for _, bind in binds:
+        each: dict[int, Any] = {}
+        for arg in bind.args:
+            if isinstance(arg, jaxapi.Tracer) and jaxapi.literal_behind(arg) is None:
+                each |= {id(one): one for one in known.get(id(arg), [arg])}
+        known |= {id(result): list(each.values()) for result in bind.results}
+    return known
+
+
+def _leaves(body: Body) -> dict[int, str | None]:
+    """Return what arrays in objects that a function was given are called, by their `id`."""
+    found: dict[int, str | None] = {}
+    with jaxapi.outside_traces():  # taking an object apart may compute, too
+        for value in jax.tree.leaves(dict(body.parameters), is_leaf=_is_object):
+            if _is_object(value):
+                flat, _ = jax.tree_util.tree_flatten_with_path(value)
+                found |= {id(leaf): _word(path[-1]) for path, leaf in flat if path}
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) not in (tuple, list, dict) and not isinstance(
+        value, jaxapi.Tracer
+    )
+
+
+def _word(key: Any) -> str | None:
+    """Return the name in a key of a tree, if it is one."""
+    word = getattr(key, "key", getattr(key, "name", None))
+    return word if isinstance(word, str) and word.isidentifier() else None
