@@ -1,5 +1,7 @@
 """What the user wrote and JAX does not need: names of numbers, parentheses, defaults."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
@@ -169,7 +171,17 @@ def own_flag(a, b):
     return jax.scipy.linalg.cho_solve((factor, True), b)
 
 
+def solved_in_rows(a, b):
+    factor, is_lower = jax.scipy.linalg.cho_factor(a, lower=True)
+
+    def solve(row):
+        return jax.scipy.linalg.cho_solve((factor, is_lower), row)
+
+    return jax.vmap(solve)(b)
+
+
 def test_flags_that_come_with_arrays_go_with_them():
+    assert inspect.getsource(solved_in_rows) in functions_of(solved_in_rows, M, M)
     text = functions_of(two_factors, M, V)
     assert "cho_solve((upper, is_lower), b)" in text
     assert "cho_solve((factor, is_other), first)" in text

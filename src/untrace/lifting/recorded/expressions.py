@@ -237,8 +237,14 @@ def _flag(item: Any, value: Sequence[Any], writer: Writer) -> Term | None:
     """Write a flag in a tuple by its variable, if an array in it was unpacked with it."""
     if type(item) is not bool:
         return None
-    names = [writer.flags.get((id(one), item)) for one in value if is_array(one)]
-    return next((writer.ref((name, "")) for name in names if name is not None), None)
+    for array in filter(is_array, value):
+        around: Writer | None = writer
+        while around is not None:
+            name = around.flags.get((id(array), item))
+            if name is not None:
+                return writer.reach((name, ""))
+            around = around.parent
+    return None
 
 
 def _is_needed(name: Name, writer: Writer) -> bool:
