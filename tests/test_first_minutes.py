@@ -449,6 +449,63 @@ def test_equivalent_is_told_in_sentences_with_lines():
     assert "2 plain `jit` wrappers are opened.\n3 dead equations are gone.\n" in text
 
 
+def library_calls_for_nothing(x):
+    above = jnp.where(x > 0, x, 0.0)
+    noise = jax.random.normal(jax.random.key(0), x.shape)
+    del above, noise
+    return x + jnp.where(x > 0, x, 0.0)
+
+
+def test_dead_equations_of_library_calls_have_the_line_of_the_call():
+    report = untrace.source(library_calls_for_nothing)(jnp.ones(3)).report
+    line = library_calls_for_nothing.__code__.co_firstlineno
+    name = __file__.rpartition("/")[2]
+    gone, wrappers = report.differences
+    n_gone = int(gone.split()[0])
+    assert gone == (
+        f"{n_gone} dead equations are gone: `gt` ({name}:{line + 1}), "
+        f"`convert_element_type` ({name}:{line + 1}), `broadcast_in_dim` "
+        f"({name}:{line + 1}) and {n_gone - 3} more."
+    )
+    assert wrappers == (
+        f"4 plain `jit` wrappers around dead equations are gone: "
+        f"`_where` ({name}:{line + 1}), `_normal` ({name}:{line + 2}), "
+        f"`_normal_real` ({name}:{line + 2}) and 1 more."
+    )
+
+
+def loops_for_nothing(x):
+    scanned = jax.lax.scan(lambda c, t: (c * t, jnp.cos(c)), 1.0, x)
+    del scanned
+    return x + 1
+
+
+def test_what_stands_in_a_dead_loop_is_dead_and_not_computed_before():
+    report = untrace.source(loops_for_nothing)(jnp.ones(3)).report
+    line = loops_for_nothing.__code__.co_firstlineno + 1
+    name = __file__.rpartition("/")[2]
+    (said,) = report.differences
+    assert said.startswith(
+        f"4 dead equations are gone: `scan` ({name}:{line}), "
+        f"`convert_element_type` ({name}:{line}), "
+    )
+
+
+def test_a_loop_that_runs_dead_and_needed_is_needed():
+    def body(c, t):
+        return c * t, jnp.cos(c)
+
+    @jax.jit
+    def both(x):
+        dead = jax.lax.scan(body, 1.0, x)
+        del dead
+        return jax.lax.scan(body, 1.0, x)
+
+    report = untrace.source(both)(jnp.ones(3)).report
+    (said,) = report.differences
+    assert said.startswith("1 dead equation is gone: `scan` ")
+
+
 def halved(x):
     return jnp.tanh(x) * 0.5
 
