@@ -247,6 +247,101 @@ def test_files_import_no_classes_unless_they_are_to_be_kept(level, monkeypatch):
     assert f"from {__name__} import Cache, Momentum" in kept
 
 
+STATIC = """\
+import dataclasses, enum, functools
+from typing import Any
+import equinox as eqx, flax.struct, jax, jax.numpy as jnp
+
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+def squashed(x):
+    return jnp.tanh(x) * 0.5
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["w", "b"],
+    meta_fields=["act", "mode", "sizes", "name"],
+)
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    w: Any
+    b: Any
+    act: Any
+    mode: Mode = Mode.SUM
+    sizes: tuple = (2, 3)
+    name: str = "layer"
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Marked:
+    w: Any
+    n: int = dataclasses.field(default=2, metadata=dict(static=True))
+
+@flax.struct.dataclass
+class Struct:
+    w: Any
+    n: int = flax.struct.field(pytree_node=False)
+
+class Module(eqx.Module):
+    w: Any
+    n: int = eqx.field(static=True)
+    def __init__(self, w, n=1):
+        self.w, self.n = w, n
+
+x = jnp.ones(2)
+registered = Registered(x, x, squashed, Mode.MEAN, (4, 2), "a\\"b")
+of_jax = dataclasses.replace(registered, act=jax.nn.relu, mode=Mode.SUM)
+marked = [Marked(x, n) for n in (1, 2, 3)]
+struct = Struct(x, 3)
+module = Module(x, 3)
+
+def dense(layer, x):
+    return dataclasses.replace(layer, w=layer.act(layer.w * x + layer.b))
+
+def scaled(layer, x):
+    return dataclasses.replace(layer, w=layer.w * layer.n + x)
+
+def each(layers, x):
+    return [scaled(layer, x) for layer in layers]
+
+def made(x):
+    return Module(x * 2, 3)
+"""
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("dense(registered, x)", ("Registered(", "act=", "mode=Mode.MEAN", 'a"b')),
+        ("dense(of_jax, x)", ("Registered(", "act=jax.nn.relu", "sizes=(4, 2)")),
+        ("each(marked, x)", ("Marked(w=", "n=1)", "n=3)")),
+        ("scaled(struct, x)", ("Struct(w=", "n=3)")),
+        ("scaled(module, x)", ("Module(w=", "n=3)")),
+        ("made(x)", ("Module(w=", "n=3)")),
+    ],
+)
+def test_classes_with_static_fields_are_imported_if_they_are_to_be_kept(
+    call, kept, level, tmp_path
+):
+    model = written(tmp_path / "static_model.py", STATIC)
+    options = "--level", level
+    alone = run("show", model, call, *options)
+    assert "static_model import" not in alone.stdout
+    assert " stands for static_model." in alone.stdout
+    saved = tmp_path / "saved.py"
+    done = run("show", model, call, *options, "--keep-types", "-o", saved)
+    assert done.exit_code == 0 and "changes nothing" not in done.stderr, done.output
+    text = saved.read_text()
+    assert "from static_model import " in text and "stands for" not in text
+    assert all(part in text.replace("\n        ", "") for part in kept), text
+    ran = python("saved.py", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert run("verify", saved).exit_code == 0
+
+
 def scaled(x, n=2):
     return x * n
 
