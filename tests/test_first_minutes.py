@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import Any, NamedTuple
 
 import jax
@@ -792,6 +793,52 @@ def test_late_calls_are_written_from_their_equations(monkeypatch):
     report = untrace.source(scaled, max_seconds=0)(1.0).report
     assert report.is_verified
     assert any("the time to write them better was over" in n for n in report.notes)
+
+
+def of_gradient(x):
+    return jax.grad(lambda t: jax.nn.softplus(jnp.tanh(t)).sum())(x)
+
+
+def slowly_traced(x):
+    time.sleep(0.3)
+    return of_gradient(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "seconds"),
+    [
+        (of_gradient, {"expand": "grad"}, 0),
+        (slowly_traced, {"expand": "grad"}, 0.2),  # tracing counts
+        (jax.make_jaxpr(of_gradient)(jnp.ones(3)), {"level": "api"}, 0),
+    ],
+)
+def test_late_equations_are_written_without_looking_for_calls(
+    function, options, seconds, monkeypatch
+):
+    def made(**limits):
+        source = untrace.source(function, **options, **limits)
+        return source if isinstance(source, untrace.Source) else source(jnp.ones(3))
+
+    assert "The time was over" not in made(max_seconds=500).text
+    monkeypatch.setattr("untrace.lifting.idioms.rewriting.attempt", pytest.fail)
+    late = made(max_seconds=seconds)
+    assert late.report.is_verified
+    assert any("The time was over before the calls" in n for n in late.report.notes)
+
+
+def test_late_texts_are_not_written_once_more(monkeypatch):
+    """Neither to merge functions again, nor to find the step that is to blame."""
+    wrong, checked = Report("different", Difference("", (), "a", "b", "differs")), []
+
+    def refused(*args, **kwargs):
+        checked.append(args)
+        return wrong
+
+    monkeypatch.setattr("untrace.recorded.check_module", refused)
+    monkeypatch.setattr("untrace.idiomatic.check_module", refused)
+    report = untrace.source(scaled, max_seconds=0)(1.0).report
+    assert report.is_verified and len(checked) == 2
+    assert any('Written at level "lax"' in note for note in report.notes)
 
 
 def test_importing_untrace_loads_what_is_used():
