@@ -91,7 +91,7 @@ def source(
         equations, but names them in compiled programs and profiles.
       name: Name of the generated function; by default that of `function`, and
         `grad_of_loss` for `jax.grad(loss)`.
-      keep_types: At level "api", import the classes of libraries (states of optimizers,
+      keep_types: Import the user's and libraries' classes (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api", the user's own functions have their docstrings, unless
         it is "none". "user" writes the comments that stand before the user's statements
