@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import Any, NamedTuple
 
 import jax
@@ -247,6 +248,101 @@ def test_files_import_no_classes_unless_they_are_to_be_kept(level, monkeypatch):
     assert f"from {__name__} import Cache, Momentum" in kept
 
 
+STATIC = """\
+import dataclasses, enum, functools
+from typing import Any
+import equinox as eqx, flax.struct, jax, jax.numpy as jnp
+
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+def squashed(x):
+    return jnp.tanh(x) * 0.5
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["w", "b"],
+    meta_fields=["act", "mode", "sizes", "name"],
+)
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    w: Any
+    b: Any
+    act: Any
+    mode: Mode = Mode.SUM
+    sizes: tuple = (2, 3)
+    name: str = "layer"
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Marked:
+    w: Any
+    n: int = dataclasses.field(default=2, metadata=dict(static=True))
+
+@flax.struct.dataclass
+class Struct:
+    w: Any
+    n: int = flax.struct.field(pytree_node=False)
+
+class Module(eqx.Module):
+    w: Any
+    n: int = eqx.field(static=True)
+    def __init__(self, w, n=1):
+        self.w, self.n = w, n
+
+x = jnp.ones(2)
+registered = Registered(x, x, squashed, Mode.MEAN, (4, 2), "a\\"b")
+of_jax = dataclasses.replace(registered, act=jax.nn.relu, mode=Mode.SUM)
+marked = [Marked(x, n) for n in (1, 2, 3)]
+struct = Struct(x, 3)
+module = Module(x, 3)
+
+def dense(layer, x):
+    return dataclasses.replace(layer, w=layer.act(layer.w * x + layer.b))
+
+def scaled(layer, x):
+    return dataclasses.replace(layer, w=layer.w * layer.n + x)
+
+def each(layers, x):
+    return [scaled(layer, x) for layer in layers]
+
+def made(x):
+    return Module(x * 2, 3)
+"""
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("dense(registered, x)", ("Registered(", "act=", "mode=Mode.MEAN", 'a"b')),
+        ("dense(of_jax, x)", ("Registered(", "act=jax.nn.relu", "sizes=(4, 2)")),
+        ("each(marked, x)", ("Marked(w=", "n=1)", "n=3)")),
+        ("scaled(struct, x)", ("Struct(w=", "n=3)")),
+        ("scaled(module, x)", ("Module(w=", "n=3)")),
+        ("made(x)", ("Module(w=", "n=3)")),
+    ],
+)
+def test_classes_with_static_fields_are_imported_if_they_are_to_be_kept(
+    call, kept, level, tmp_path
+):
+    model = written(tmp_path / "static_model.py", STATIC)
+    options = "--level", level
+    alone = run("show", model, call, *options)
+    assert "static_model import" not in alone.stdout
+    assert " stands for static_model." in alone.stdout
+    saved = tmp_path / "saved.py"
+    done = run("show", model, call, *options, "--keep-types", "-o", saved)
+    assert done.exit_code == 0 and "changes nothing" not in done.stderr, done.output
+    text = saved.read_text()
+    assert "from static_model import " in text and "stands for" not in text
+    assert all(part in text.replace("\n        ", "") for part in kept), text
+    ran = python("saved.py", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert run("verify", saved).exit_code == 0
+
+
 def scaled(x, n=2):
     return x * n
 
@@ -449,6 +545,63 @@ def test_equivalent_is_told_in_sentences_with_lines():
     assert "2 plain `jit` wrappers are opened.\n3 dead equations are gone.\n" in text
 
 
+def library_calls_for_nothing(x):
+    above = jnp.where(x > 0, x, 0.0)
+    noise = jax.random.normal(jax.random.key(0), x.shape)
+    del above, noise
+    return x + jnp.where(x > 0, x, 0.0)
+
+
+def test_dead_equations_of_library_calls_have_the_line_of_the_call():
+    report = untrace.source(library_calls_for_nothing)(jnp.ones(3)).report
+    line = library_calls_for_nothing.__code__.co_firstlineno
+    name = __file__.rpartition("/")[2]
+    gone, wrappers = report.differences
+    n_gone = int(gone.split()[0])
+    assert gone == (
+        f"{n_gone} dead equations are gone: `gt` ({name}:{line + 1}), "
+        f"`convert_element_type` ({name}:{line + 1}), `broadcast_in_dim` "
+        f"({name}:{line + 1}) and {n_gone - 3} more."
+    )
+    assert wrappers == (
+        f"4 plain `jit` wrappers around dead equations are gone: "
+        f"`_where` ({name}:{line + 1}), `_normal` ({name}:{line + 2}), "
+        f"`_normal_real` ({name}:{line + 2}) and 1 more."
+    )
+
+
+def loops_for_nothing(x):
+    scanned = jax.lax.scan(lambda c, t: (c * t, jnp.cos(c)), 1.0, x)
+    del scanned
+    return x + 1
+
+
+def test_what_stands_in_a_dead_loop_is_dead_and_not_computed_before():
+    report = untrace.source(loops_for_nothing)(jnp.ones(3)).report
+    line = loops_for_nothing.__code__.co_firstlineno + 1
+    name = __file__.rpartition("/")[2]
+    (said,) = report.differences
+    assert said.startswith(
+        f"4 dead equations are gone: `scan` ({name}:{line}), "
+        f"`convert_element_type` ({name}:{line}), "
+    )
+
+
+def test_a_loop_that_runs_dead_and_needed_is_needed():
+    def body(c, t):
+        return c * t, jnp.cos(c)
+
+    @jax.jit
+    def both(x):
+        dead = jax.lax.scan(body, 1.0, x)
+        del dead
+        return jax.lax.scan(body, 1.0, x)
+
+    report = untrace.source(both)(jnp.ones(3)).report
+    (said,) = report.differences
+    assert said.startswith("1 dead equation is gone: `scan` ")
+
+
 def halved(x):
     return jnp.tanh(x) * 0.5
 
@@ -640,6 +793,52 @@ def test_late_calls_are_written_from_their_equations(monkeypatch):
     report = untrace.source(scaled, max_seconds=0)(1.0).report
     assert report.is_verified
     assert any("the time to write them better was over" in n for n in report.notes)
+
+
+def of_gradient(x):
+    return jax.grad(lambda t: jax.nn.softplus(jnp.tanh(t)).sum())(x)
+
+
+def slowly_traced(x):
+    time.sleep(0.3)
+    return of_gradient(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "seconds"),
+    [
+        (of_gradient, {"expand": "grad"}, 0),
+        (slowly_traced, {"expand": "grad"}, 0.2),  # tracing counts
+        (jax.make_jaxpr(of_gradient)(jnp.ones(3)), {"level": "api"}, 0),
+    ],
+)
+def test_late_equations_are_written_without_looking_for_calls(
+    function, options, seconds, monkeypatch
+):
+    def made(**limits):
+        source = untrace.source(function, **options, **limits)
+        return source if isinstance(source, untrace.Source) else source(jnp.ones(3))
+
+    assert "The time was over" not in made(max_seconds=500).text
+    monkeypatch.setattr("untrace.lifting.idioms.rewriting.attempt", pytest.fail)
+    late = made(max_seconds=seconds)
+    assert late.report.is_verified
+    assert any("The time was over before the calls" in n for n in late.report.notes)
+
+
+def test_late_texts_are_not_written_once_more(monkeypatch):
+    """Neither to merge functions again, nor to find the step that is to blame."""
+    wrong, checked = Report("different", Difference("", (), "a", "b", "differs")), []
+
+    def refused(*args, **kwargs):
+        checked.append(args)
+        return wrong
+
+    monkeypatch.setattr("untrace.recorded.check_module", refused)
+    monkeypatch.setattr("untrace.idiomatic.check_module", refused)
+    report = untrace.source(scaled, max_seconds=0)(1.0).report
+    assert report.is_verified and len(checked) == 2
+    assert any('Written at level "lax"' in note for note in report.notes)
 
 
 def test_importing_untrace_loads_what_is_used():

@@ -1,13 +1,18 @@
 """What a `Source` can do, how `source` is called, and what `untrace` shows of itself."""
 
 import copy
+import inspect
 import pickle
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
+from untrace import ipython
+from untrace.errors import OptionError
 from untrace.pickled import kept_report
 from untrace.saved import verify_file
 from untrace.verification.difference import Difference
@@ -118,6 +123,83 @@ def test_magics_of_notebooks():
         shell.magics["untrace"]("double")
 
 
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def scaled_pair(pair, by):
+    """Scale a pair."""
+    # in one place
+    with jax.named_scope("scaling"):
+        scaled = pair.a * by
+    return Pair(scaled, jax.grad(lambda t: (t**3).sum())(pair.b))
+
+
+# An option of the magics, the same of `untrace.source`, and what the text has then.
+MAGIC_OPTIONS = [
+    ("--level lax", {"level": "lax"}, "a = pair.a"),
+    ("--level=api", {"level": "api"}, "pair.a * by"),
+    ("--no-verify", {"verify": False}, "Not verified"),
+    ("--isolated", {"isolated": True}, "fresh process"),
+    ("--types", {"types": True}, "# f32[3]"),
+    ("--scopes", {"scopes": True}, 'named_scope("scaling")'),
+    ("--name other", {"name": "other"}, "def other("),
+    ("--comments user", {"comments": "user"}, "# in one place"),
+    ("--comments none", {"comments": "none"}, "def scaled_pair("),
+    ("--expand grad", {"expand": "grad"}, "3.0 * "),
+    ("--expand grad --expand jit", {"expand": ("grad", "jit")}, "3.0 * "),
+    ("--keep-types", {"keep_types": True}, "import Pair"),
+    ("--annotate jaxtyping", {"annotate": "jaxtyping"}, 'by: Float[Array, ""]'),
+    ("--symbolic", {"symbolic": True}, "def scaled_pair("),
+    ("--inputs given", {"example_inputs": "given"}, "0.25"),
+    ("--anonymous", {"anonymous": True}, "def function("),
+    ("--refuse 1", {"refuse": (1,)}, "def scaled_pair("),
+    ("--max-seconds 60", {"max_seconds": 60.0}, "def scaled_pair("),
+    ("--reroll auto", {"reroll": "auto"}, "def scaled_pair("),
+]
+
+
+@pytest.mark.parametrize(("option", "same", "part"), MAGIC_OPTIONS)
+def test_magics_take_the_options_of_the_command_line(option, same, part):
+    given = Pair(jnp.array([0.25, 0.5, 1.0]), jnp.ones(3)), 2.0
+    shell = Shell(f=scaled_pair, pair=given[0])
+    untrace.load_ipython_extension(shell)
+    magic = shell.magics["untrace"]
+    expected = untrace.source(scaled_pair, **same)(*given)
+    assert magic(f"{option} f(pair, 2.0)") == expected
+    assert magic(f"  {option}", "f(\n  pair,\n  2.0)") == expected
+    assert part in " ".join(expected.text.split()), expected.text
+    assert option.partition("=")[0].split()[0] in magic.__doc__
+
+
+def test_every_option_of_the_magics_was_tried():
+    tried = {word for option, _, _ in MAGIC_OPTIONS for word in option.split()}
+    assert {opt for p in ipython.OPTIONS for opt in p.opts} <= tried
+    known = set(inspect.signature(untrace.source).parameters)
+    taken = {*ipython.options_and_call("f(x)")[0]}
+    fixed = {"function", "static_argnums", "static_argnames", "progress"}
+    assert known - taken == fixed and taken < known
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "said"),
+    [
+        ("--levl lax double(x)", None, "No such option '--levl'"),
+        ("--level foo double(x)", None, "'foo' is not one of 'api', 'lax'"),
+        ("--name", None, "requires an argument|is not a call"),
+        ("--max-seconds soon double(x)", None, "'soon' is not a valid float"),
+        ("", None, "'' is not a call"),
+        ("double(x)", "double(x)", "stands beside %%untrace"),
+    ],
+)
+def test_magics_say_what_is_wrong(line, cell, said):
+    shell = Shell(double=double, x=jnp.ones(3))
+    untrace.load_ipython_extension(shell)
+    with pytest.raises((SyntaxError, OptionError), match=said):
+        shell.magics["untrace"](line, cell)
+
+
 def test_magics_in_ipython():
     pytest.importorskip("IPython")
     from IPython.core.interactiveshell import InteractiveShell
@@ -136,5 +218,12 @@ def test_magics_in_ipython():
         assert plain["text/plain"] == str(expected)
         assert "<details open>" in plain["text/html"]
         assert not shell.run_cell("%untrace double").success
+        for cell in (
+            "%untrace --level lax --types double(x)",
+            "%%untrace --level lax --types\ndouble(\n  x)",
+        ):
+            done = shell.run_cell(cell)
+            assert "# f32[3]" in done.result.text
+        assert "--level" in shell.find_magic("untrace").__doc__
     finally:
         InteractiveShell.clear_instance()

@@ -124,8 +124,15 @@ def test_long_work_has_a_bar_and_an_estimate(monkeypatch: pytest.MonkeyPatch) ->
             now[0] = seconds
             status.update("writing", 1, 2)
             status._shown.refresh()
+            now[0] += 5.0  # nothing is told meanwhile
+            status._shown.refresh()
         return out.getvalue()
 
-    long, short = shown(8.0), shown(1.0)
-    assert "about 12 s left" in long and "writing (1 of 2)" in long and "━" in long
+    long, short = shown(8.0), shown(-4.0)
+    assert (
+        "about 12 s left" in long
+        and "about 7 s left" in long
+        and "writing (1 of 2)" in long
+        and "━" in long
+    )
     assert "left" not in short and "━" not in short and "writing" in short

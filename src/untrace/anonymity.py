@@ -253,7 +253,7 @@ def _without_classes(tree: Tree) -> Tree:
     if tree.kind not in ("fields", "items"):
         return tree
     keys = tuple([f"field_{i}" for i in range(len(children))])
-    return replace(tree, kind="replaced", keys=keys)
+    return replace(tree, kind="replaced", keys=keys, settings=())
 
 
 def _notes(notes: tuple[str, ...]) -> Iterator[str]:

@@ -91,7 +91,7 @@ def source(
         equations, but names them in compiled programs and profiles.
       name: Name of the generated function; by default that of `function`, and
         `grad_of_loss` for `jax.grad(loss)`.
-      keep_types: At level "api", import the classes of libraries (states of optimizers,
+      keep_types: Import the user's and libraries' classes (states of optimizers,
         modules) where that is possible. Otherwise the file defines NamedTuples.
       comments: At level "api", the user's own functions have their docstrings, unless
         it is "none". "user" writes the comments that stand before the user's statements
@@ -130,10 +130,10 @@ def source(
         give numbers on those that were given, and none on any that were drawn, those that
         were given stay); "given" gives those themselves, large
         ones from the sidecar.
-      max_seconds: After so long nothing is tried any more that would only make the text
-        better: what is not proved then is written from its equations, dimensions have
-        no names. What has begun comes to its end; without it, a text depends on no
-        machine's speed.
+      max_seconds: After so long, tracing included, nothing is tried any more that would
+        only make the text better: no calls are looked for that equations come from, what
+        is not proved then is written from its equations, dimensions have no names. The
+        first text comes to its end; without it, a text depends on no machine's speed.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.
@@ -251,26 +251,26 @@ def source(
             return decided(captured, counter)
 
     def decided(captured: Captured, counter: StageCounter) -> Source:
-        with within(max_seconds), deciding() as taken:
+        with deciding() as taken:
             made = written(captured, counter)
         decisions = tuple(taken)
         refused = [one for n, one in enumerate(decisions, 1) if n in refuse]
         if refused:
-            with deciding(refused):
+            with within(None), deciding(refused):  # decisions are to be the same ones
                 made = written(captured, counter)
         is_recorded = captured.recording is not None
         made = with_idle_notes(made, options, is_recorded)
         return replace(made, decisions=decisions)
 
     if jaxapi.is_jaxpr(function):
-        with _apart(), jaxapi.wide_enough(function):
+        with within(max_seconds), _apart(), jaxapi.wide_enough(function):
             captured = with_trees(capture_jaxpr(function))
             if read is not None:
                 notes = (*captured.notes, *read.notes)
                 captured = replace(captured, notes=notes, origin=read.origin)
             return finished(captured)
     if jaxapi.is_traced(function):
-        with _apart():
+        with within(max_seconds), _apart():
             captured = capture_traced(function)
             return finished(captured if keep_types else without_types(captured))
 
@@ -326,7 +326,7 @@ def source(
                 return None
             return None if is_recorded and other.recording.error else other
 
-        with _apart():
+        with within(max_seconds), _apart():
             with (
                 telling(progress) as counter,
                 user_code(),

@@ -23,7 +23,9 @@ from untrace.lifting.names.source_names import source_names
 from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers
 from untrace.options import Options
+from untrace.progress import expect
 from untrace.result import Source
+from untrace.stages import is_late
 from untrace.verification.equivalence import equivalent
 from untrace.verification.report import Report
 
@@ -34,6 +36,7 @@ def untrace_idioms(
     captured: Captured,
     options: Options,
     block: Block,
+    progress: Callable[[str], None],
     steps: Steps | None = None,
 ) -> Source | str:
     """Turn a computation into source at the level of calls.
@@ -42,6 +45,7 @@ def untrace_idioms(
       captured: The computation.
       options: What the user asked for.
       block: The computation, as it was read.
+      progress: Called with a word at the start of every stage.
       steps: Equations to print lower than usual, where they are left.
 
     Returns:
@@ -49,7 +53,7 @@ def untrace_idioms(
     """
     try:
         source = without_spoilers(
-            lambda: _best(captured, options, block, steps), _is_good
+            lambda: _best(captured, options, block, progress, steps), _is_good
         )
     except LiftingError as error:  # nothing was lost: level "lax" tells the user
         return reason(error)
@@ -70,6 +74,7 @@ def _best(
     captured: Captured,
     options: Options,
     block: Block,
+    progress: Callable[[str], None],
     steps: Steps | None,
 ) -> Source:
     """Write a computation until it is proved, or no line is left to blame."""
@@ -78,9 +83,9 @@ def _best(
     opens_jit = "jit" in options.expand
     while True:
         rewriter = Rewriter(accepts, frozenset(excluded), with_rules, opens_jit)
-        source = _attempt(captured, options, block, rewriter, steps)
+        source = _attempt(captured, options, block, rewriter, progress, steps)
         n_rounds += 1
-        if _is_good(source) or n_rounds == MAX_ROUNDS:
+        if _is_good(source) or n_rounds == MAX_ROUNDS or is_late():
             return source
         if with_rules and "custom_" in str(source.report.difference):
             with_rules = False  # rules that make new rules are known by their equations
@@ -104,8 +109,10 @@ def _attempt(
     options: Options,
     block: Block,
     rewriter: Rewriter,
+    progress: Callable[[str], None],
     steps: Steps | None,
 ) -> Source:
+    progress("writing")
     opener = Opener(options.keep_types)
 
     def rewrite(block: Block) -> Block:
@@ -124,9 +131,11 @@ def _attempt(
     made = _with_lost_rules(captured, listing)
     opener.note(made.lifter)
     module = emit(made)
-    notes = (*made.lifter.notes, *left_out_notes())
+    notes = (*made.lifter.notes, *rewriter.notes, *left_out_notes())
     report = Report("unverified", notes=notes)
     if options.verify:
+        progress("verifying")
+        expect(made.lifter.n_equations)
         report = check_module(module, captured, notes, compares_values=False)
     report = replace(report, n_equations=made.lifter.n_equations)
     return Source(module, report, captured, lifted, options)

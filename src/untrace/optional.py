@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from untrace.errors import LiftingError, reason
+from untrace.stages import is_late
 
 STRICT = "UNTRACE_STRICT"
 """Environment variable under which a step that fails raises: in the tests."""
@@ -318,7 +319,7 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
         return made
     file = _file.get()
     is_quick = time.monotonic() - start < MAX_SECONDS
-    if file is not None and (is_quick or made is None):
+    if file is not None and (is_quick or made is None) and not is_late():
         why = "with it the text could not be proved"
         why = why if error is None else f"with it there was no text: {reason(error)}"
         found = _Trials(file.left_out, why, make, is_good).blamed(called)
@@ -384,7 +385,8 @@ class _Trials(Generic[T]):
         single = [Decision(step.step, about) for about in called.get(step.step, ())]
         if len(single) < 2 or any(not one.subject for one in single):
             return steps, best
-        made = self.without(single)  # another text may ask for others
+        # Another text may ask for others.
+        made = None if self.is_over(start) else self.without(single)
         if made is None:
             return steps, best
         fewer, made = self.fewest(single, made, start)
@@ -398,7 +400,7 @@ class _Trials(Generic[T]):
         Parts of them alone, then all but a part, of ever smaller parts (delta debugging).
         """
         n_parts = 2
-        while len(decisions) > 1 and time.monotonic() - start < MAX_SECONDS:
+        while len(decisions) > 1 and not self.is_over(start):
             n_parts = min(n_parts, len(decisions))
             cuts = [i * len(decisions) // n_parts for i in range(n_parts + 1)]
             bounds = list(itertools.pairwise(cuts))
@@ -406,7 +408,7 @@ class _Trials(Generic[T]):
             if n_parts > 2:
                 tried += [[*decisions[:i], *decisions[j:]] for i, j in bounds]
             for fewer in tried:
-                made = self.without(fewer)
+                made = None if is_late() else self.without(fewer)
                 if made is not None:
                     decisions, best, n_parts = fewer, made, max(2, n_parts - 1)
                     break
@@ -415,6 +417,10 @@ class _Trials(Generic[T]):
                     break
                 n_parts *= 2
         return decisions, best
+
+    def is_over(self, start: float) -> bool:
+        """Whether the time to look for those to blame is used up."""
+        return is_late() or time.monotonic() - start > MAX_SECONDS
 
     def without(self, decisions: Sequence[Decision]) -> T | None:
         """Make the text without some decisions; None if that does not make it good."""

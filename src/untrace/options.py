@@ -16,7 +16,7 @@ class Options:
       types: Write the type of every result as a trailing comment.
       scopes: Write `jax.named_scope` where it names equations in compiled programs.
       name: Name of the generated function, if not that of the original.
-      keep_types: Import the classes of libraries that can be imported, at level "api".
+      keep_types: Import classes that can be imported, the user's and libraries'.
       comments: "docstrings", "user" (those, and the comments and annotations that the
         user wrote), "origin" (docstrings, and file, line and text of the user's
         statement), "types" (docstrings, and the types of results), "both" of these, or

@@ -76,8 +76,7 @@ def _written(
     """
     steps = Steps()
     if options.level == "api" and captured.recording is None:
-        progress("lifting")
-        made = untrace_idioms(captured, options, block)
+        made = untrace_idioms(captured, options, block, progress)
         if isinstance(made, Source):
             return made, True
         note = f'Written at level "lax", since the calls could not be proved: {made}'
@@ -86,7 +85,7 @@ def _written(
         # What no rule could write at level "lax" stood in the way, perhaps.
         again = None
         if steps.kinds:
-            again = untrace_idioms(captured, options, block, steps)
+            again = untrace_idioms(captured, options, block, progress, steps)
         if isinstance(again, Source):
             return again, True
     else:
@@ -137,7 +136,8 @@ def _best(
             made.append(
                 _attempt(captured, options, block, steps, progress, last, is_proved)
             )
-        if not _is_good(made[-1].report):
+        is_enough = is_late() and any(one.report.is_verified for one in made)
+        if not (is_enough or _is_good(made[-1].report)):
             lowest = Steps(LOWEST_STEP, parting(made[-1].report))
             made.append(
                 _attempt(captured, options, block, lowest, progress, None, is_proved)

@@ -43,6 +43,10 @@ class StageCounter:
         self._done, self._total = 0, total
         self._tell()
 
+    def expect_more(self, number: int) -> None:
+        """Note that there is more to do in this stage than was known."""
+        self._total += number
+
     def tick(self) -> None:
         """Count one more."""
         if self._done >= self._total:
@@ -82,6 +86,13 @@ def expect(total: int) -> None:
     counter = _COUNTER.get()
     if counter is not None:
         counter.expect(total)
+
+
+def expect_more(number: int) -> None:
+    """Say that there is more to do in the stage that has begun than was known."""
+    counter = _COUNTER.get()
+    if counter is not None:
+        counter.expect_more(number)
 
 
 def tick() -> None:

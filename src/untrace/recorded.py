@@ -213,6 +213,8 @@ def _merged_again(
 
     def is_proved(mergeable: Set[str]) -> bool:
         nonlocal best
+        if is_late():
+            return False
         plan.mergeable = mergeable
         try:
             source, _, _ = attempt()
@@ -259,7 +261,7 @@ def _attempt(
         opener.note(listing.lifter)
         with stage("lay out"):
             module = emit(listing)
-    notes = (*listing.lifter.notes, *left_out_notes())
+    notes = (*listing.lifter.notes, *rewriter.notes, *left_out_notes())
     del listing  # verifying is where most memory is needed
     if options.verify:
         progress("verifying")

@@ -34,4 +34,4 @@ def with_stand_ins(tree: Tree) -> Tree:
         return tree
     if tree.kind == "items" or issubclass(tree.cls, collections.abc.Mapping):
         return replace(tree, kind="dict", cls=None)
-    return replace(tree, kind="replaced")
+    return replace(tree, kind="replaced", settings=())

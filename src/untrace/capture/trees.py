@@ -23,6 +23,7 @@ from untrace import jaxapi
 from untrace.capture.attributes import attribute_names
 from untrace.capture.dict_keys import enums_of, is_plain_key, quoted
 from untrace.capture.inputs import has_state, is_module
+from untrace.capture.static_fields import static_fields
 from untrace.recovery.record import is_library_class
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier, is_name
@@ -48,8 +49,8 @@ class Node:
       cls: The class to call, where it is not a builtin.
       keys: Dict keys or field names, one for each child.
       children: The subtrees.
-      settings: Keyword arguments of the call that hold no arrays; those of "items" are
-        passed by position, before the dict.
+      settings: Keyword arguments of the call that hold no arrays, such as the static
+        fields of a dataclass; those of "items" are passed by position, before the dict.
     """
 
     kind: str
@@ -147,10 +148,14 @@ def _rebuilt(
 ) -> Node | None:
     """Describe an importable class by the call that makes an equal tree, if any."""
     wanted = jax.tree.structure(value)
-    attempts = [("fields", fields, lambda: cls(**dict(zip(fields, parts))))]
+    given = dict(zip(fields, parts))
+    static = static_fields(value, fields)
+    attempts = [("fields", fields, dict[str, Any](), lambda: cls(**given))]
     if all(is_plain_key(name) for name in names):
-        attempts.append(("items", names, lambda: cls(dict(zip(names, parts)))))
-    for kind, keys, build in attempts:
+        attempts.append(("items", names, {}, lambda: cls(dict(zip(names, parts)))))
+    if static:
+        attempts.append(("fields", fields, static, lambda: cls(**given, **static)))
+    for kind, keys, settings, build in attempts:
         try:
             made = build()
             same = jax.tree.structure(made) == wanted and all(
@@ -159,7 +164,7 @@ def _rebuilt(
         except Exception:  # foreign constructors may raise anything
             continue
         if same:
-            return Node(kind, cls, tuple(keys), children)
+            return Node(kind, cls, tuple(keys), children, tuple(settings.items()))
     return None
 
 
@@ -492,7 +497,7 @@ def build(tree: Tree, values: Sequence[Any], classes: dict[Any, Any]) -> Any:
         given = [value for _, value in tree.settings]
         return tree.cls(*given, dict(zip(tree.keys, parts)))
     if tree.kind == "fields":
-        return tree.cls(**dict(zip(tree.keys, parts)))
+        return tree.cls(**dict(zip(tree.keys, parts)), **dict(tree.settings))
     if tree.kind == "sparse":  # the class itself would want arrays
         return tree.cls.tree_unflatten(dict(tree.settings), parts)
     cls = classes[replaced_key(tree)]

@@ -95,7 +95,9 @@ from untrace.stages import Stage, measured
     "vmap, jvp, scan, jit, custom_vjp, checkpoint, ... May be given several times.",
 )
 @click.option(
-    "--keep-types", is_flag=True, help="Import the classes of libraries (level api)."
+    "--keep-types",
+    is_flag=True,
+    help="Import your classes and those of libraries, instead of writing NamedTuples.",
 )
 @click.option(
     "--annotate",

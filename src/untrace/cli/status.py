@@ -83,6 +83,17 @@ class _LateBar(ProgressColumn):
         return Text("") if is_short else self._bar.render(task)
 
 
+class _Left(ProgressColumn):
+    """How long it will take still; between two reports of progress it counts down."""
+
+    def render(self, task: Task) -> RenderableType:
+        """Write it, if it is known."""
+        told, elapsed = task.fields["left"], task.elapsed or 0.0
+        if told is None:
+            return Text("")
+        return Text(left(max(told + task.fields["at"] - elapsed, 0.0), elapsed))
+
+
 class Status:
     """The stage and the time since the start, on standard error, if it is a terminal."""
 
@@ -91,14 +102,14 @@ class Status:
             SpinnerColumn(),
             TimeElapsedColumn(),
             _LateBar(),
-            TextColumn("{task.fields[left]}"),
+            _Left(),
             TextColumn("{task.description}"),
         )
         self._shown = Progress(
             *columns, console=ERR, transient=True, disable=not ERR.is_terminal
         )
         self._share = Share()
-        self._task = self._shown.add_task("tracing", total=1.0, left="")
+        self._task = self._shown.add_task("tracing", total=1.0, left=None, at=0.0)
 
     def __enter__(self) -> Status:
         self._shown.start()
@@ -116,7 +127,8 @@ class Status:
             self._task,
             description=printable(said),
             completed=self._share.done,
-            left=left(self._share.seconds_left(elapsed), elapsed),
+            left=self._share.seconds_left(elapsed),
+            at=elapsed,
         )
 
 

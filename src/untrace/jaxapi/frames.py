@@ -80,22 +80,34 @@ def origin(source_info: Any) -> Origin | None:
     ]
     if not frames:
         return None
-    own = [frame for frame in frames if "site-packages" not in frame[0].co_filename]
+    own = [frame for frame in frames if not _is_installed(frame[0])]
     code, lasti = (own or frames)[0]
     return Origin(code, lasti, "transpose(" in str(source_info.name_stack))
 
 
-def users_place(source_info: Any) -> str:
+def users_place(*source_infos: Any) -> str:
     """Return "file.py:line" of the user's code behind an equation, or "".
 
     A line of the user's own goes before one of a package that is installed.
+
+    Args:
+      source_infos: That of the equation, then those of the calls around it, innermost
+        first: what JAX traced once for many calls does not know where it is called.
     """
-    made = origin(source_info)
-    if made is None:
+    made = [found for info in source_infos if (found := origin(info)) is not None]
+    if not made:
         return ""
-    line = _lines(made.code)[made.lasti // 2]
-    name = os.path.basename(made.code.co_filename)
-    return f"{name}:{line or made.code.co_firstlineno}"
+    code, lasti = next(
+        ((m.code, m.lasti) for m in made if not _is_installed(m.code)),
+        (made[0].code, made[0].lasti),
+    )
+    line = _lines(code)[lasti // 2]
+    name = os.path.basename(code.co_filename)
+    return f"{name}:{line or code.co_firstlineno}"
+
+
+def _is_installed(code: types.CodeType) -> bool:
+    return "site-packages" in code.co_filename
 
 
 def _lines(code: types.CodeType) -> list[int | None]:

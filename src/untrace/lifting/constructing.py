@@ -73,7 +73,10 @@ def construct(
     if tree.kind == "items":
         given = [lifter.spell(value) for _, value in tree.settings]
         return f"{_class_text(tree.cls, lifter)}({', '.join([*given, items])})"
-    fields = ", ".join(f"{k}={p}" for k, p in zip(tree.keys, parts))
+    given = [f"{k}={p}" for k, p in zip(tree.keys, parts)]
+    if tree.kind == "fields":
+        given += [f"{k}={lifter.spell(v)}" for k, v in tree.settings]
+    fields = ", ".join(given)
     if tree.kind == "fields":
         return f"{_class_text(tree.cls, lifter)}({fields})"
     if tree.kind == "sparse":

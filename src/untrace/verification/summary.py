@@ -1,8 +1,9 @@
 """Say in sentences how two programs differ that are equal as data flow.
 
 They are laid out flat, with plain calls opened, and counted: calls that are opened,
-equations that no result needs, values that are computed again. It is for the reader and
-proves nothing; what is not counted is said in general.
+equations that no result needs, values that are computed again. What stands in a call or
+in a loop that no result needs is dead as that is. It is for the reader and proves
+nothing; what is not counted is said in general.
 """
 
 from __future__ import annotations
@@ -43,17 +44,36 @@ def differences(expected: Any, actual: Any) -> tuple[str, ...]:
 
 
 class _Item(NamedTuple):
-    """An equation or a call: what it is, what made it, and whose primitive it is."""
+    """An equation or a call: what it is, what made it, and whose primitive it is.
+
+    Its source infos are its own and those of the calls around it, innermost first.
+    """
 
     what: tuple[str, str]
-    source_info: Any = None
+    source_infos: tuple[Any, ...] = ()
     library: str = ""
 
     def __str__(self) -> str:
         shown = f"`{self.what[0]}`" + (f" of {self.library}" if self.library else "")
-        info = self.source_info
-        place = jaxapi.users_place(info) if info is not None else ""
+        place = jaxapi.users_place(*self.source_infos)
         return f"{shown} ({place})" if place else shown
+
+
+class _Placed(NamedTuple):
+    """An equation, numbers for its operands and results, and the calls around it."""
+
+    eqn: Any
+    operands: list[int]
+    results: list[int]
+    around: tuple[Any, ...]
+
+
+class _Wrapper(NamedTuple):
+    """A plain call, and which of the equations laid out stand in it."""
+
+    item: _Item
+    first: int
+    end: int
 
 
 class _TooLong(Exception):
@@ -65,43 +85,58 @@ class _Census:
 
     def __init__(self) -> None:
         self.wrappers: list[_Item] = []
+        self.dead_wrappers: list[_Item] = []
         self.needed: list[_Item] = []
         self.dead: list[_Item] = []
         self.names: list[_Item] = []
         self._seen: dict[int, Any] = {}
+        self._in_dead: list[tuple[Any, tuple[Any, ...]]] = []
         self._n_values = 0
 
     def order(self) -> list[tuple[str, str]]:
         return [item.what for item in self.needed]
 
     def program(self, jaxpr: Any) -> None:
+        self._program(jaxpr, (), True)
+        # What a needed equation runs too is not dead.
+        while self._in_dead:
+            inner, around = self._in_dead.pop(0)
+            self._program(inner, around, False)
+
+    def _program(self, jaxpr: Any, around: tuple[Any, ...], counts: bool) -> None:
         if id(jaxpr) in self._seen:
             return
         self._seen[id(jaxpr)] = jaxpr
         body, _ = jaxapi.split_jaxpr(jaxpr)
-        flat: list[tuple[Any, list[int], list[int]]] = []
+        flat: list[_Placed] = []
+        wrappers: list[_Wrapper] = []
         numbers: dict[Any, int] = {}
-        self._lay_out(body, numbers, flat)
-        needed = {numbers.get(v, -1) for v in body.outvars if _is_variable(v)}
-        is_needed: list[bool] = []
-        for eqn, operands, results in reversed(flat):
-            counts = bool(eqn.effects) or not needed.isdisjoint(results)
-            is_needed.append(counts)
-            if counts:
-                needed.update(operands)
-        for (eqn, _, _), counts in zip(flat, reversed(is_needed)):
-            (self.needed if counts else self.dead).append(_item(eqn))
-            name = eqn.params.get("name")
-            if jaxapi.primitive_name(eqn.primitive) == "jit" and counts:
+        self._lay_out(body, numbers, around, flat, wrappers)
+        results = {numbers.get(v, -1) for v in body.outvars if _is_variable(v)}
+        is_needed = _needed(flat, results) if counts else [False] * len(flat)
+        for placed, is_one in zip(flat, is_needed):
+            (self.needed if is_one else self.dead).append(_item(placed))
+            name = placed.eqn.params.get("name")
+            if jaxapi.primitive_name(placed.eqn.primitive) == "jit" and is_one:
                 self.names.append(_Item((str(name), "")))
-        for inner in jaxapi.sub_jaxprs_of([eqn for eqn, _, _ in flat]):
-            self.program(inner)
+        for item, first, end in wrappers:
+            is_one = any(is_needed[first:end]) or (counts and first == end)
+            (self.wrappers if is_one else self.dead_wrappers).append(item)
+        for placed, is_one in zip(flat, is_needed):
+            inside = (placed.eqn.source_info, *placed.around)
+            for inner in jaxapi.sub_jaxprs_of([placed.eqn]):
+                if is_one:
+                    self._program(inner, inside, True)
+                else:
+                    self._in_dead.append((inner, inside))
 
     def _lay_out(
         self,
         body: Any,
         numbers: dict[Any, int],
-        flat: list[tuple[Any, list[int], list[int]]],
+        around: tuple[Any, ...],
+        flat: list[_Placed],
+        wrappers: list[_Wrapper],
     ) -> None:
         """List equations with numbers for their operands and results; open plain calls."""
         for eqn in body.eqns:
@@ -109,19 +144,23 @@ class _Census:
             call = plain_call(eqn)
             if call is None:
                 results = [self._number(v, numbers) for v in eqn.outvars]
-                flat.append((eqn, operands, results))
+                flat.append(_Placed(eqn, operands, results, around))
                 if len(flat) > MAX_EQUATIONS:
                     raise _TooLong
                 continue
             name = str(eqn.params.get("name", jaxapi.primitive_name(eqn.primitive)))
-            self.wrappers.append(_Item((name, ""), eqn.source_info))
+            inside = (eqn.source_info, *around)
             inner, _ = jaxapi.split_jaxpr(call)
             given = {
                 v: self._number(atom, numbers)
                 for v, atom in zip(inner.invars, eqn.invars)
                 if _is_variable(atom)
             }
-            self._lay_out(inner, given, flat)
+            place = len(wrappers)
+            first = len(flat)
+            self._lay_out(inner, given, inside, flat, wrappers)
+            item = _Item((name, ""), inside)
+            wrappers.insert(place, _Wrapper(item, first, len(flat)))
             for var, result in zip(eqn.outvars, inner.outvars):
                 if _is_variable(result):
                     numbers[var] = self._number(result, given)
@@ -133,14 +172,28 @@ class _Census:
         return numbers[var]
 
 
+def _needed(flat: Sequence[_Placed], results: set[int]) -> list[bool]:
+    """Whether each equation has an effect or is needed for what the program returns."""
+    needed = set(results)
+    is_needed: list[bool] = []
+    for placed in reversed(flat):
+        counts = bool(placed.eqn.effects) or not needed.isdisjoint(placed.results)
+        is_needed.append(counts)
+        if counts:
+            needed.update(placed.operands)
+    return is_needed[::-1]
+
+
 def _is_variable(atom: Any) -> bool:
     return type(atom) is not jaxapi.JaxprLiteral
 
 
-def _item(eqn: Any) -> _Item:
+def _item(placed: _Placed) -> _Item:
+    eqn = placed.eqn
     kind = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
     what = jaxapi.primitive_name(eqn.primitive), kind
-    return _Item(what, eqn.source_info, jaxapi.library_of(eqn.primitive))
+    infos = (eqn.source_info, *placed.around)
+    return _Item(what, infos, jaxapi.library_of(eqn.primitive))
 
 
 def _counted(before: _Census, after: _Census) -> Iterator[str]:
@@ -163,16 +216,26 @@ def _counted(before: _Census, after: _Census) -> Iterator[str]:
     if len(opened) == len(added) == len(exchanged):  # in their places
         renamed += exchanged
         opened = added = []
+    shown_lists = opened, before.dead, before.dead_wrappers, before.needed
     for items, others, text in (
         (opened, [], "plain `jit` wrapper{s} {is_} opened"),
         (added, [], "plain `jit` wrapper{s} {is_} added"),
         (before.dead, after.dead, "dead equation{s} {is_} gone"),
+        (
+            before.dead_wrappers,
+            after.dead_wrappers,
+            "plain `jit` wrapper{s} around dead equations {is_} gone",
+        ),
         (after.dead, before.dead, "dead equation{s} {is_} added"),
+        (
+            after.dead_wrappers,
+            before.dead_wrappers,
+            "plain `jit` wrapper{s} around dead equations {is_} added",
+        ),
         (before.needed, after.needed, "equation{s} {is_} not computed again"),
         (after.needed, before.needed, "equation{s} {is_} computed once more"),
     ):
-        shows = items is opened or items is before.dead
-        shows = shows or items is before.needed
+        shows = any(items is shown for shown in shown_lists)
         more = _more(items, others)
         if more:
             n = len(more)
@@ -197,7 +260,8 @@ def _renamed(
 def _without_computing(census: _Census) -> _Census:
     """What there is besides the equations that results need."""
     rest = _Census()
-    rest.wrappers, rest.dead, rest.names = census.wrappers, census.dead, census.names
+    rest.wrappers, rest.dead_wrappers = census.wrappers, census.dead_wrappers
+    rest.dead, rest.names = census.dead, census.names
     return rest
 
 
@@ -214,7 +278,9 @@ def _more(items: Sequence[_Item], others: Sequence[_Item]) -> list[_Item]:
 
 
 def _named(items: Sequence[_Item]) -> str:
-    shown = list(dict.fromkeys(map(str, items)))
-    more = len(shown) - MAX_NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    return f": {', '.join(shown[:MAX_NAMED])}{rest}"
+    """Name the first ones; those that read the same are named, and counted, together."""
+    shown = Counter(map(str, items))
+    named = [*shown][:MAX_NAMED]
+    more = len(items) - sum(shown[text] for text in named)
+    rest = f" and {more} more" if more else ""
+    return f": {', '.join(named)}{rest}"

@@ -31,9 +31,15 @@ from untrace.lifting.idioms.regions import (
     tail,
 )
 from untrace.optional import optional
-from untrace.stages import stage
+from untrace.progress import expect_more, tick
+from untrace.stages import is_late, stage
 
 Accept = Callable[[Any, Any], bool]
+LATE = (
+    "The time was over before the calls were found that equations come from; those that "
+    "are left are written as they are."
+)
+"""What the header says then."""
 MAX_REGION = 40
 _OPENED = """jit scan while cond remat2 checkpoint remat closed_call core_call
 custom_jvp_call custom_vjp_call shard_map"""
@@ -91,6 +97,18 @@ class Rewriter:
     blocks: dict[int, Block] = field(default_factory=dict[int, Block])
     found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
     alive: list[Any] = field(default_factory=list[Any])
+    # Whether there was no time any more to look for lines.
+    was_late: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say that lines were not looked for, if they were not."""
+        return (LATE,) if self.was_late else ()
+
+    def is_late(self) -> bool:
+        """Whether lines are not looked for any more."""
+        self.was_late = self.was_late or is_late()
+        return self.was_late
 
     @optional(lambda rewriter, block: block, is_blamed=False)
     def block(self, block: Block) -> Block:
@@ -242,7 +260,9 @@ class _Tiling:
     def equations(self) -> list[Equation]:
         """Return the equations that are left and made."""
         dropped = self._drop_dead()
+        expect_more(len(self.original))
         for i in range(len(self.original) - 1, -1, -1):
+            tick()
             eqn = self.original[i]
             if i in dropped:
                 continue
@@ -278,7 +298,7 @@ class _Tiling:
 
     def _call(self, eqn: Equation) -> Equation | None:
         """Make the call that computes the results of an equation from the most others."""
-        if all(value is None for value in eqn.results):
+        if all(value is None for value in eqn.results) or self.rewriter.is_late():
             return None
         size = min(learned().sizes.get(tail(eqn), 1), MAX_REGION)
         best: tuple[int, Region, Found] | None = None

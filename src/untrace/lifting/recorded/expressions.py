@@ -12,6 +12,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.dict_keys import is_plain_key
+from untrace.capture.static_fields import is_named
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
 from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
@@ -151,13 +152,18 @@ def _integers(value: Any) -> int | tuple[int, ...] | None:
     kind = type(value)
     if isinstance(value, type):
         return None
-    if hasattr(kind, "__index__"):
+    if _has_method(kind, "__index__"):
         return operator.index(value)
-    if not (hasattr(kind, "__len__") and hasattr(kind, "__iter__")):
+    if not (_has_method(kind, "__len__") and _has_method(kind, "__iter__")):
         return None
     items = [*value]
-    is_whole = all(hasattr(type(item), "__index__") for item in items)
+    is_whole = all(_has_method(type(item), "__index__") for item in items)
     return tuple(map(operator.index, items)) if is_whole else None
+
+
+def _has_method(kind: type, name: str) -> bool:
+    """Whether instances have a method, not the class itself, as the class of an enum has."""
+    return any(name in vars(base) for base in kind.__mro__)
 
 
 def _known(value: Any, writer: Writer) -> Term | None:
@@ -318,7 +324,15 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer, field: str = "") ->
     if len(parts) == 1 and tree.kind == "replaced" and _has_one_field(tree.cls):
         return call(Term([name]), parts)
     given = [keyword(str(k), part) for k, part in zip(tree.keys, parts)]
+    given += [keyword(k, _static_field(k, v, writer)) for k, v in tree.settings]
     return call(Term([name]), given)
+
+
+def _static_field(name: str, value: Any, writer: Writer) -> Term:
+    """Write a static field; its functions are the very ones, since trees compare them."""
+    if is_named(value):
+        return text_term(writer.program.lifter.spell(value))
+    return writer.value(value, name)
 
 
 def _has_one_field(kind: type) -> bool:
