@@ -13,6 +13,7 @@ from untrace.cli.messages import (
     ERR,
     explained,
     fail,
+    interruptible,
     say,
 )
 
@@ -153,7 +154,8 @@ def reduce(
     if resume is not None:
         function, args, kwargs = Path(resume), (), {}
     else:
-        function, args, kwargs = taken(str(target), call)
+        with interruptible(" while the program was read; nothing is written."):
+            function, args, kwargs = taken(str(target), call)
     carries = isinstance(function, Path)
     folder = journal or (None if resume else _folder(str(target)))
     options = dict(
@@ -166,7 +168,7 @@ def reduce(
         max_seconds=max_seconds,
         control=control,
     )
-    with explained(call or str(target)):
+    with explained(call or str(target)), interruptible("."):
         reduction = run_reduction(
             ERR, function, None if carries else (args, kwargs), options, quiet, as_json
         )
@@ -174,7 +176,8 @@ def reduce(
     if plot is not None:
         _save_plot(reduction, plot)
     if report is not None:
-        with explained(report):
+        told = f": {path} is written, and {report} is not."
+        with explained(report), interruptible(told):
             reduction.report(
                 report, bisect_flags=bisect_flags, bisect_jax=bisect_jax, pythons=also
             )
