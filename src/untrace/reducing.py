@@ -254,6 +254,7 @@ def _begun(
     except KeepError as error:
         raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
     start = measure(program).equations
+    plan.tell("found", _failure(pinned))
     of_loss, control = None, ""
     with contextlib.suppress(KeyboardInterrupt), plan.interrupts.raised():
         plan.begin("look whether the loss fails")
@@ -347,11 +348,15 @@ def _restore(search: Search, journal: Journal) -> None:
     ]
 
 
+def _failure(pinned: Pinned) -> dict[str, Any]:
+    told = pinned.keep.told(pinned.outcomes)
+    return {"keep": str(pinned.keep), "description": told}
+
+
 def _tell(plan: Plan, kind: str, journal: Journal, pinned: Pinned) -> None:
     if plan.notify is not None:
         facts = {
-            "keep": str(pinned.keep),
-            "description": pinned.keep.describe(),
+            **_failure(pinned),
             "start": journal.facts["start"],
             "folder": str(journal.folder),
             "rate": pinned.rate,

@@ -100,14 +100,20 @@ def _shown(
             return run(events)
     if is_quiet:
         return run(None)
+    found: dict[str, Any] = {}
     with Progress(console) as progress:
 
         def notify(kind: str, facts: dict[str, Any]) -> None:
             if kind in _TOLD:
                 console.print(_TOLD[kind], style="yellow")
+            if kind == "found":
+                found.update(facts)
+                _show_failure(console, facts)
             if kind == "pinned":
                 progress.start = facts["start"]
-                _show_pinned(console, facts)
+                if facts["keep"] != found.get("keep"):
+                    _show_failure(console, facts)
+                _show_start(console, facts)
             progress(kind, facts)
 
         return run(notify)
@@ -132,10 +138,14 @@ def journal_runs(folder: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
-    """Tell what fails and how it is pinned, before anything is cut."""
+def _show_failure(console: Console, facts: dict[str, Any]) -> None:
+    """Tell what fails and how it is pinned, as soon as it is known."""
     console.print(printable(f"{facts['description']}"), markup=False)
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
+
+
+def _show_start(console: Console, facts: dict[str, Any]) -> None:
+    """Tell what the search begins with."""
     if facts.get("loss"):
         console.print(printable(facts["loss"]), markup=False)
     if facts.get("control"):
