@@ -147,6 +147,11 @@ def reduce(
         fail(
             "--bisect-flags, --bisect-jax and --also say what --report FILE is to hold."
         )
+    if bisect_jax is not None:
+        from untrace.reduction.report import ends_of
+
+        with explained():
+            ends_of(bisect_jax)
     if resume is None and keep is None:
         keep = "auto()"
     if resume is not None and not yes:
@@ -173,6 +178,10 @@ def reduce(
             ERR, function, None if carries else (args, kwargs), options, quiet, as_json
         )
         path = reduction.save(output)
+    is_silent = quiet or as_json
+    if not is_silent:
+        say(reduction.summary(), "green")
+        say(f"wrote {path}; check: python {path}")
     if plot is not None:
         _save_plot(reduction, plot)
     if report is not None:
@@ -181,9 +190,7 @@ def reduce(
             reduction.report(
                 report, bisect_flags=bisect_flags, bisect_jax=bisect_jax, pythons=also
             )
-    if not quiet and not as_json:
-        say(reduction.summary(), "green")
-        say(f"wrote {path}; check: python {path}")
+    if not is_silent:
         if report is not None:
             say(f"wrote {report}")
         if reduction.others:
