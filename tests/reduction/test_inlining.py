@@ -26,6 +26,9 @@ def made():
         return x
     return inner
 closed = made()
+def told(x, most: float = LIMIT):
+    return x
+x = most = 1.0  # like a variable of the functions
 """
 
 
@@ -54,6 +57,7 @@ def test_a_function_of_packages_alone_is_written(host):
     [
         "from host_module import limited\n",
         "from host_module import closed\n",
+        "from host_module import told\n",
         "from host_module import plain, limited\n",
         "from host_module import plain as other\n",
         "import jax.numpy as np\nfrom host_module import plain\n",

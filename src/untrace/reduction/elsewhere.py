@@ -111,7 +111,10 @@ def usual_findings(asking: Asking, pythons: Iterable[str] = ()) -> list[Finding]
 
 def installation(python: str) -> str:
     """Name the versions of another interpreter, whose path means nothing to others."""
-    shown = "import jax, platform as p; print(jax.__version__, p.python_version())"
+    shown = (
+        "from importlib.metadata import version; from platform import python_version; "
+        "print(version('jax'), python_version())"
+    )
     try:
         done = subprocess.run(
             [python, "-c", shown], capture_output=True, text=True, timeout=START_S

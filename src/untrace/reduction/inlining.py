@@ -96,9 +96,7 @@ def _source(function: Any, name: str) -> str | None:
 def _needed(function: Any, source: str) -> dict[str, str] | None:
     """Return the modules that a function names, by the names; None if it names more."""
     found: dict[str, str] = {}
-    nodes = list(ast.walk(parse(source)))
-    # Its own variables as well, where they are called like something of the module.
-    for name in {n.id for n in nodes if isinstance(n, ast.Name)}:
+    for name in _global_names(function.__code__) | _names_of_signature(source):
         if name not in function.__globals__:
             continue
         value = function.__globals__[name]
@@ -106,6 +104,22 @@ def _needed(function: Any, source: str) -> dict[str, str] | None:
             return None
         found[name] = value.__name__
     return found
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    """List the names that code takes from its module, and those of attributes."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return set(code.co_names).union(*map(_global_names, inner))
+
+
+def _names_of_signature(source: str) -> set[str]:
+    """List the names in defaults and annotations, which the module evaluates."""
+    definition = parse(source).body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return set()
+    parts = [definition.args, *([definition.returns] if definition.returns else [])]
+    nodes = (node for part in parts for node in ast.walk(part))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _bound(tree: ast.Module) -> dict[str, str]:
