@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from untrace.reduction.driver import (
     Pinned,
     Plan,
     controlled,
+    hurry,
     pin,
     progress_facts,
     search_and_confirm,
@@ -230,15 +232,36 @@ def _reduced(
     drawn: str = "",
     loss: Callable[[], Program] | None = None,
 ) -> Reduction:
+    with plan.interrupts:
+        return _begun(program, keep, plan, folder, is_anonymous, origin, drawn, loss)
+
+
+def _begun(
+    program: Program,
+    keep: Keep,
+    plan: Plan,
+    folder: str | os.PathLike[str] | None,
+    is_anonymous: bool,
+    origin: str,
+    drawn: str,
+    loss: Callable[[], Program] | None,
+) -> Reduction:
     program, keep = _of_wanted_output(program, keep)
     try:
-        pinned = pin(program, keep, plan)
+        with plan.interrupts.raised():
+            plan.begin("run the original")
+            pinned = pin(program, keep, plan)
     except KeepError as error:
         raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
     start = measure(program).equations
-    of_loss = pinned_loss(keep, pinned.keep, loss, plan)
-    program, pinned = of_loss or (program, pinned)
-    program, control = controlled(program, pinned, plan)
+    plan.tell("found", _failure(pinned))
+    of_loss, control = None, ""
+    with contextlib.suppress(KeyboardInterrupt), plan.interrupts.raised():
+        plan.begin("look whether the loss fails")
+        of_loss = pinned_loss(keep, pinned.keep, loss, plan)
+        program, pinned = of_loss or (program, pinned)
+        plan.begin("look for inputs with which it is fine")
+        program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
     place = (
         Path(tempfile.mkdtemp(prefix="untrace-")) if folder is None else Path(folder)
@@ -260,7 +283,7 @@ def _reduced(
     journal.start(facts, program)
     _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal)
-    found = _finished(searched, pinned, start, origin, is_anonymous, journal)
+    found = _finished(searched, pinned, start, origin, is_anonymous, journal, plan)
     if is_temporary:
         shutil.rmtree(place, ignore_errors=True)
     return found
@@ -285,6 +308,11 @@ def _of_wanted_output(program: Program, keep: Keep) -> tuple[Program, Keep]:
 
 
 def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
+    with plan.interrupts:
+        return _gone_on(folder, plan, is_anonymous)
+
+
+def _gone_on(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     journal = Journal.open(folder)
     facts = journal.facts
     keep = parse_keep(facts["keep"])
@@ -299,7 +327,7 @@ def _resumed(folder: Path, plan: Plan, is_anonymous: bool) -> Reduction:
     _tell(plan, "pinned", journal, pinned)
     searched = search_and_confirm(program, pinned, plan, journal, search)
     return _finished(
-        searched, pinned, facts["start"], facts["origin"], is_anonymous, journal
+        searched, pinned, facts["start"], facts["origin"], is_anonymous, journal, plan
     )
 
 
@@ -320,11 +348,15 @@ def _restore(search: Search, journal: Journal) -> None:
     ]
 
 
+def _failure(pinned: Pinned) -> dict[str, Any]:
+    told = pinned.keep.told(pinned.outcomes)
+    return {"keep": str(pinned.keep), "description": told}
+
+
 def _tell(plan: Plan, kind: str, journal: Journal, pinned: Pinned) -> None:
     if plan.notify is not None:
         facts = {
-            "keep": str(pinned.keep),
-            "description": pinned.keep.describe(),
+            **_failure(pinned),
             "start": journal.facts["start"],
             "folder": str(journal.folder),
             "rate": pinned.rate,
@@ -342,6 +374,7 @@ def _finished(
     origin: str,
     is_anonymous: bool,
     journal: Journal,
+    plan: Plan,
 ) -> Reduction:
     search, program, verdict, why = searched
     stats = search.stats
@@ -361,14 +394,18 @@ def _finished(
     explained: tuple[Said, ...] = ()
     if not search.is_hurried:
         try:
-            if not is_anonymous:
-                explained = tuple(explanation(program, keep, search.judge))
-            keep = with_needed(program, keep, search.judge)
-            source, program = reproducer(
-                program, keep, story(keep), search.judge, is_anonymous
-            )
-        except KeyboardInterrupt:  # the second one
-            search.stop_running()
+            with plan.interrupts.raised(after=1):
+                search.enter("say why it fails")
+                if not is_anonymous:
+                    explained = tuple(explanation(program, keep, search.judge))
+                search.enter("find the settings that it needs")
+                keep = with_needed(program, keep, search.judge)
+                search.enter("write it")
+                source, program = reproducer(
+                    program, keep, story(keep), search.judge, is_anonymous
+                )
+        except KeyboardInterrupt:
+            hurry(search)
     if source is None:
         search.note(UNCONFIRMED)
         if not is_anonymous:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,33 @@ from untrace.reduction.progress import JsonEvents, Progress
 from untrace.reduction.result import Reduction
 from untrace.reduction.wording import counted
 
-_INTERRUPTED = (
-    "Interrupted: the best program is run once more, and written. Interrupt again to "
-    "have it written at once."
-)
+_TOLD = {
+    "interrupted": "Interrupted: the best program is run once more, and written. "
+    "Interrupt again to have it written at once.",
+    "hurried": "Interrupted: nothing more is run, and the best program is written.",
+}
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Notify = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass
+class _Doing:
+    """What is being done, should somebody interrupt it."""
+
+    stage: str = "trace the function"
+    folder: str = ""
+
+    def note(self, kind: str, facts: dict[str, Any]) -> None:
+        """Receive an event."""
+        if kind == "stage":
+            self.stage = facts["name"]
+        if kind == "pinned":
+            self.folder = facts["folder"]
+
+    def __str__(self) -> str:
+        if self.folder:
+            return f": the best program so far is in {self.folder}."
+        return f' before a failure was found, at "{self.stage}"; nothing is written.'
 
 
 def run_reduction(
@@ -41,28 +64,56 @@ def run_reduction(
       options: Keyword arguments of `untrace.reduce`.
       is_quiet: Show nothing.
       as_json: Write events as JSON.
-    """
 
-    def run(notify: Callable[[str, dict[str, Any]], None] | None) -> Reduction:
-        made = reduce(function, **options, notify=notify)
+    Raises:
+      KeyboardInterrupt: If there is no result yet when it is interrupted; it says where
+        that was.
+    """
+    doing = _Doing()
+
+    def run(notify: Notify | None) -> Reduction:
+        def noting(kind: str, facts: dict[str, Any]) -> None:
+            doing.note(kind, facts)
+            if notify is not None:
+                notify(kind, facts)
+
+        made = reduce(function, **options, notify=noting)
         if arguments is None:
             return made
         args, kwargs = arguments
         return made(*args, **kwargs)
 
+    try:
+        return _shown(console, run, is_quiet, as_json)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(str(doing)) from None
+
+
+def _shown(
+    console: Console,
+    run: Callable[[Notify | None], Reduction],
+    is_quiet: bool,
+    as_json: bool,
+) -> Reduction:
     if as_json:
         with JsonEvents(sys.stdout) as events:
             return run(events)
     if is_quiet:
         return run(None)
+    found: dict[str, Any] = {}
     with Progress(console) as progress:
 
         def notify(kind: str, facts: dict[str, Any]) -> None:
-            if kind == "interrupted":
-                console.print(_INTERRUPTED, style="yellow")
+            if kind in _TOLD:
+                console.print(_TOLD[kind], style="yellow")
+            if kind == "found":
+                found.update(facts)
+                _show_failure(console, facts)
             if kind == "pinned":
                 progress.start = facts["start"]
-                _show_pinned(console, facts)
+                if facts["keep"] != found.get("keep"):
+                    _show_failure(console, facts)
+                _show_start(console, facts)
             progress(kind, facts)
 
         return run(notify)
@@ -87,10 +138,14 @@ def journal_runs(folder: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _show_pinned(console: Console, facts: dict[str, Any]) -> None:
-    """Tell what fails and how it is pinned, before anything is cut."""
+def _show_failure(console: Console, facts: dict[str, Any]) -> None:
+    """Tell what fails and how it is pinned, as soon as it is known."""
     console.print(printable(f"{facts['description']}"), markup=False)
     console.print(printable(f"pinned: {facts['keep']}"), markup=False, style="bold")
+
+
+def _show_start(console: Console, facts: dict[str, Any]) -> None:
+    """Tell what the search begins with."""
     if facts.get("loss"):
         console.print(printable(facts["loss"]), markup=False)
     if facts.get("control"):

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from untrace import jaxapi
+from untrace.reducing import reduce
 from untrace.reduction.applying import program_from
 from untrace.reduction.driver import Plan, pin
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.values import Inf
 from untrace.reduction.losses import pinned_loss
 from untrace.reduction.program import Program
+
+
+def refuse(x):
+    raise ValueError(f"{float(x[0])} of {len(x)} is too much")
 
 
 def program(function, *values) -> Program:
@@ -66,3 +71,32 @@ def test_the_loss_of_a_step_is_what_it_differentiates():
     x = np.full(2, 3.0, np.float32)
     assert jaxapi.loss_of(step)(x, 0 * x) == loss(x, 0 * x)[0]
     assert np.isfinite(step(x, 0 * x)).all()
+
+
+def test_what_fails_is_told_before_other_inputs_are_looked_for():
+    seen = []
+    shrink = reduce(
+        lambda x: jnp.log(x - 2.0),
+        keep="auto()",
+        notify=lambda kind, facts: seen.append((kind, facts.get("name"), facts)),
+    )
+    shrink(np.float32(1))
+    events = [(kind, name) for kind, name, _ in seen]
+    looking = ("stage", "look for inputs with which it is fine")
+    assert events.index(("found", None)) < events.index(looking)
+    assert events[0] == ("stage", "run the original")
+    told = next(facts for kind, _, facts in seen if kind == "found")
+    assert "first made by `log`" in told["description"]
+
+
+def test_what_is_raised_is_told_in_its_own_words():
+    seen = {}
+    x = jnp.ones(3)
+    shrink = reduce(
+        lambda x: jnp.sin(jax.pure_callback(refuse, x, x) * 2),
+        keep="auto()",
+        notify=lambda kind, facts: seen.setdefault(kind, facts),
+    )
+    shrink(x)
+    assert "1.0 of 3 is too much" in seen["found"]["description"]
+    assert seen["pinned"]["description"] == seen["found"]["description"]

@@ -130,6 +130,10 @@ def test_yes_confirms_the_command_of_a_journal(foreign, tmp_path):
         (["none.py", "--keep", "nan()"], "there is no file none.py"),
         (["model.py", "--resume", "."], "leave the rest out"),
         (["--resume", "."], "holds no journal.json"),
+        (
+            ["model.py", "loss(x, y)", "--report", "r.md", "--bisect-jax", "0.9.0"],
+            "say FIRST..LAST",
+        ),
     ],
 )
 def test_bad_input_is_explained(model, arguments, message):

@@ -151,3 +151,22 @@ def test_what_was_cut_off_is_found_out_before_the_failure_is_pinned(monkeypatch)
     monkeypatch.setattr(Judge, "run", hurried)
     kept = pin(program, Nan(under="grad"), Plan()).keep
     assert "blame='div', inf_inputs=False, finite_values=True" in str(kept)
+
+
+def test_a_program_that_was_not_reduced_is_not_run_to_be_explained():
+    def f(x):
+        for _ in range(600):
+            x = jnp.sin(x)
+        return jnp.log(x - 5.0)
+
+    values = (np.float32(1),)
+    whole = program_from(jax.make_jaxpr(f)(*values), values, ["x"], "f")
+    said = explanation(whole, Nan(blame="log"), Judge(Nan(), executor=NoExecutor()))
+    assert [str(x) for x in said if "`log`" in str(x)] and len(said) == 1
+
+
+class NoExecutor:
+    """Refuses to run anything."""
+
+    def submit(self, *args):
+        pytest.fail("it was run")

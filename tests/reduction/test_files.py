@@ -83,7 +83,7 @@ def test_what_only_the_compiler_does_has_a_short_check(tmp_path):
 
 
 def helper(x):
-    return np.asarray(x)
+    return np.asarray(x) if STORY.before else x
 
 
 def test_a_module_of_the_user_is_named(tmp_path):
@@ -190,3 +190,29 @@ def test_arrays_of_two_processes_differ(tmp_path):
 
 def program_of_one(x):
     return program_from(jax.make_jaxpr(lambda x: x + 1)(x), (x,), ("x",), "f")
+
+
+@pytest.mark.parametrize("sides", [("jit", "eager"), ("jit", "call")])
+@pytest.mark.parametrize("is_single", [True, False])
+def test_operators_of_16_bits_are_those_of_jax_without_jit(sides, is_single, tmp_path):
+    # NumPy adds the number in 64 bits, where there is no error as large as half of it.
+    def f(x):
+        y = (x + 0.100098).astype(jnp.float32)
+        made = y - y.astype(jnp.bfloat16)
+        return made if is_single else (made, y)
+
+    value = jnp.array(1.0, jnp.bfloat16)
+    predicate = keep.differs(*sides, rtol=0.1)
+    found = run(file_of(f, predicate, np.asarray(value)), tmp_path / "f.py")
+    assert found.returncode == 1, found.stdout
+    assert "differ" in found.stderr
+
+
+def test_a_nan_of_the_compiler_alone_is_one_of_jax_without_jit(tmp_path):
+    def f(x):
+        return jnp.sqrt((x + 0.100098).astype(jnp.float32) - 1.1015625)
+
+    value = np.asarray(jnp.array(1.0, jnp.bfloat16))
+    found = run(file_of(f, keep.nan(jit_only=True), value), tmp_path / "f.py")
+    assert found.returncode == 1, found.stdout
+    assert "only under jit" in found.stderr

@@ -1,17 +1,30 @@
 """The report for a bug tracker, and what it finds out."""
 
 import os
+import platform
 import sys
+from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import untrace
 from untrace.reduction import bisecting
+from untrace.reduction.applying import program_from
 from untrace.reduction.bisecting import culprit_passes, first_failing
-from untrace.reduction.elsewhere import FAILS, FINE, UNKNOWN, Asking, Finding
+from untrace.reduction.elsewhere import (
+    FAILS,
+    FINE,
+    UNKNOWN,
+    Asking,
+    Finding,
+    installation,
+)
 from untrace.reduction.keeping import Keep
+from untrace.reduction.report import report
+from untrace.reduction.reproducer import Story, unreduced
 from untrace.reduction.trials import Judge
 
 X = np.float32([1, -2])
@@ -29,6 +42,9 @@ def test_a_report_says_what_fails_and_where_else(reduction, tmp_path):
     assert text.startswith("An output has NaN while all inputs are finite")
     assert "```python" in text
     assert "AssertionError: the output has NaN" in text
+    assert "(exit status 1)" in text
+    assert f"| `jax {jax.__version__}, Python 3." in text
+    assert sys.executable not in text
     assert "| `--xla_backend_optimization_level=0` | fails |" in text
     assert os.path.expanduser("~") + os.sep not in text.partition("### Elsewhere")[0]
 
@@ -36,6 +52,23 @@ def test_a_report_says_what_fails_and_where_else(reduction, tmp_path):
 def test_another_interpreter_without_jax_cannot_tell(reduction):
     asking = Asking(reduction.program, Judge(reduction.keep))
     assert asking.ask("none", python="/nowhere/python").verdict == UNKNOWN
+
+
+def test_another_interpreter_is_named_by_its_versions():
+    python = platform.python_version()
+    assert installation(sys.executable) == f"jax {jax.__version__}, Python {python}"
+    assert installation("/nowhere/python") == "another Python"
+
+
+def test_a_file_that_does_not_fail_is_said_to(reduction):
+    fine = replace(reduction, keep=untrace.keep.inf(), source=fine_source())
+    assert "(exit status 0: in this run it did not fail)" in report(fine)
+
+
+def fine_source():
+    values = (np.float32(1),)
+    program = program_from(jax.make_jaxpr(jnp.sin)(*values), values, ["x"], "f")
+    return unreduced(program, untrace.keep.nan(), Story("f", 1))
 
 
 class Fake(Asking):

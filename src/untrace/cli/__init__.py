@@ -1,6 +1,7 @@
 """The command line: `untrace show` and the other tools.
 
-Exit status: 0 verified, or nothing found, 1 a difference or a NaN, 2 usage or input error.
+Exit status: 0 verified, or nothing found, 1 a difference or a NaN, 2 usage or input error,
+130 interrupted before there was a result of `reduce`.
 Source goes to standard output, everything else to standard error.
 """
 

@@ -16,6 +16,8 @@ from untrace.folder import OWN_FOLDER
 from untrace.printable import printable_lines
 
 VERIFIED, DIFFERENT, USAGE = 0, 1, 2
+INTERRUPTED = 130
+"""As shells say of what SIGINT ended."""
 
 _FILTERED = "JAX_TRACEBACK_FILTERING"
 
@@ -61,6 +63,20 @@ def warned() -> Generator[None, None, None]:
 
         warnings.showwarning = showwarning
         yield
+
+
+@contextlib.contextmanager
+def interruptible(otherwise: str) -> Generator[None]:
+    """End with a message where the user interrupts.
+
+    Args:
+      otherwise: What is said if the interrupt does not say it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        say(f"untrace: interrupted{str(interrupt) or otherwise}", "yellow")
+        sys.exit(INTERRUPTED)
 
 
 def fail(message: str) -> NoReturn:

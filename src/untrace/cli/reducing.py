@@ -13,6 +13,7 @@ from untrace.cli.messages import (
     ERR,
     explained,
     fail,
+    interruptible,
     say,
 )
 
@@ -146,6 +147,11 @@ def reduce(
         fail(
             "--bisect-flags, --bisect-jax and --also say what --report FILE is to hold."
         )
+    if bisect_jax is not None:
+        from untrace.reduction.report import ends_of
+
+        with explained():
+            ends_of(bisect_jax)
     if resume is None and keep is None:
         keep = "auto()"
     if resume is not None and not yes:
@@ -153,7 +159,8 @@ def reduce(
     if resume is not None:
         function, args, kwargs = Path(resume), (), {}
     else:
-        function, args, kwargs = taken(str(target), call)
+        with interruptible(" while the program was read; nothing is written."):
+            function, args, kwargs = taken(str(target), call)
     carries = isinstance(function, Path)
     folder = journal or (None if resume else _folder(str(target)))
     options = dict(
@@ -166,21 +173,24 @@ def reduce(
         max_seconds=max_seconds,
         control=control,
     )
-    with explained(call or str(target)):
+    with explained(call or str(target)), interruptible("."):
         reduction = run_reduction(
             ERR, function, None if carries else (args, kwargs), options, quiet, as_json
         )
         path = reduction.save(output)
+    is_silent = quiet or as_json
+    if not is_silent:
+        say(reduction.summary(), "green")
+        say(f"wrote {path}; check: python {path}")
     if plot is not None:
         _save_plot(reduction, plot)
     if report is not None:
-        with explained(report):
+        told = f": {path} is written, and {report} is not."
+        with explained(report), interruptible(told):
             reduction.report(
                 report, bisect_flags=bisect_flags, bisect_jax=bisect_jax, pythons=also
             )
-    if not quiet and not as_json:
-        say(reduction.summary(), "green")
-        say(f"wrote {path}; check: python {path}")
+    if not is_silent:
         if report is not None:
             say(f"wrote {report}")
         if reduction.others:

@@ -30,8 +30,8 @@ def culprit_passes(asking: Asking) -> list[str]:
     passes = _passes(asking)
 
     def is_fine(disabled: Sequence[str]) -> bool:
-        flag = f"--xla_disable_hlo_passes={','.join(disabled)}"
-        return bool(disabled) and asking.ask("", {"XLA_FLAGS": flag}).verdict == FINE
+        env = {"XLA_FLAGS": without(disabled)}
+        return bool(disabled) and asking.ask("", env).verdict == FINE
 
     if not passes or not is_fine(passes):
         return []
@@ -46,6 +46,11 @@ def culprit_passes(asking: Asking) -> list[str]:
 
     minimize(passes, suffices)
     return best
+
+
+def without(passes: Sequence[str]) -> str:
+    """Write the flag that leaves passes out."""
+    return f"--xla_disable_hlo_passes={','.join(passes)}"
 
 
 def _passes(asking: Asking) -> list[str]:

@@ -20,6 +20,7 @@ from untrace.options import Options
 from untrace.reduction.applying import program_from
 from untrace.reduction.circumstances import configured
 from untrace.reduction.controls import with_control
+from untrace.reduction.interrupts import Interrupts
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.automatic import Auto, shown_by
@@ -37,6 +38,7 @@ from untrace.reduction.trials import Exhausted, Judge, Trial, Verdict, prepare
 from untrace.reduction.writing import stand_ins, written
 
 INTERRUPTED = "it was interrupted"
+RUN_AGAIN = "run it once more"
 PATIENCE = 10
 """Times as long as other runs that the first may take to find out what is to blame."""
 
@@ -71,6 +73,7 @@ class Plan:
       limits: When to stop with what there is.
       notify: Receives events.
       control: "auto": demand that failures of values depend on the inputs; "none".
+      interrupts: Of the user.
     """
 
     jobs: int = 1
@@ -79,6 +82,16 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     notify: Event | None = None
     control: str = "auto"
+    interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def tell(self, kind: str, facts: dict[str, Any]) -> None:
+        """Tell of an event, if somebody listens."""
+        if self.notify is not None:
+            self.notify(kind, facts)
+
+    def begin(self, stage: str) -> None:
+        """Tell of what is done before there is a search."""
+        self.tell("stage", {"name": stage})
 
 
 @dataclass(frozen=True)
@@ -287,7 +300,8 @@ def search_smallest(
     search.notify = _noting(search, plan, journal)
     why = ""
     try:
-        run_all(search)
+        with plan.interrupts.raised():
+            run_all(search)
     except Exhausted as limit:
         why = str(limit)
     except KeyboardInterrupt:
@@ -296,6 +310,13 @@ def search_smallest(
         search.stop_running()
     search.close()
     return search, why
+
+
+def hurry(search: Search) -> None:
+    """Have nothing more run, as somebody waits for what there is."""
+    search.notify("hurried", {})
+    search.stop_running()
+    search.is_hurried = True
 
 
 def _noting(search: Search, plan: Plan, journal: Journal | None) -> Event:
@@ -353,22 +374,22 @@ def search_and_confirm(
       KeepError: If none of the last programs fails any more.
     """
     search, why = search_smallest(program, pinned, plan, journal, earlier)
-    for _ in range(MAX_FALLS):
+    n_falls = 0
+    while True:
         try:
-            found, verdict = confirmed(search, pinned)
+            with plan.interrupts.raised(after=1):
+                search.enter(RUN_AGAIN)
+                found, verdict = confirmed(search, pinned)
         except KeyboardInterrupt:
-            search.stop_running()
-            search.is_hurried = True
+            hurry(search)
             return search, search.best, Verdict(True, None, search.outcomes), why
         if found is search.best:
             return search, found, verdict, why
         search.fall_back(found)
-        if why:
+        if why or n_falls == MAX_FALLS:
             return search, found, verdict, why
+        n_falls += 1
         search, why = search_smallest(found, pinned, plan, journal, search)
-    found, verdict = confirmed(search, pinned)
-    search.fall_back(found)
-    return search, found, verdict, why
 
 
 def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:

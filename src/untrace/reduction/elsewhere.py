@@ -6,12 +6,14 @@ program is run in workers with one thing changed at a time.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from untrace.reduction.keeping.base import story
 from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, prepare
+from untrace.reduction.workers.process import START_S
 
 FAILS, FINE, OTHER, UNKNOWN = "fails", "is fine", "fails otherwise", "cannot be told"
 
@@ -103,5 +105,21 @@ def usual_findings(asking: Asking, pythons: Iterable[str] = ()) -> list[Finding]
     """Ask with the usual switches of XLA and JAX, and with other interpreters."""
     found = [asking.ask(flag, {"XLA_FLAGS": flag}) for flag in FLAGS]
     found += [asking.ask(f"{k}={v}", {k: v}) for k, v in OPTIONS]
-    found += [asking.ask(python, python=python) for python in pythons]
+    found += [asking.ask(installation(p), python=p) for p in pythons]
     return found
+
+
+def installation(python: str) -> str:
+    """Name the versions of another interpreter, whose path means nothing to others."""
+    shown = (
+        "from importlib.metadata import version; from platform import python_version; "
+        "print(version('jax'), python_version())"
+    )
+    try:
+        done = subprocess.run(
+            [python, "-c", shown], capture_output=True, text=True, timeout=START_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "another Python"
+    words = done.stdout.split()
+    return "jax {}, Python {}".format(*words) if len(words) == 2 else "another Python"

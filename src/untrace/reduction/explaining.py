@@ -32,6 +32,10 @@ _OF_AN_INFINITY = ("0 * inf", "inf - inf")
 MAX_NEEDED = 4
 """Equations that are named where none of them is to blame alone."""
 
+MAX_RUN = 500
+"""Equations of a program that is run once more to see why it fails, which is compiled with
+a flag for each: one that was not reduced takes minutes."""
+
 
 class Said(NamedTuple):
     """A sentence, and the line of the user that it ends with, if it does.
@@ -81,7 +85,8 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]
         number = found.numbers[0]
         which = f"equation {number} of {found.total}, " if found.is_one else ""
         lines = [_said(f"Made by {which}`{blamed.primitive}`", found.places[0])]
-    trap = None if judge is None else _trap(program, looked, keep, judge)
+    is_run = judge is not None and found.total <= MAX_RUN
+    trap = _trap(program, looked, keep, judge) if judge and is_run else None
     if trap is not None:
         lines += _mended(trap.why, trap.mend)
     return lines

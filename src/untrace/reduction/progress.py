@@ -31,6 +31,7 @@ class Progress:
         self.console = console
         self.start = start
         self._search: Search | None = None
+        self._stage = "trace the function"
         self._live = Live(
             console=console,
             get_renderable=self._draw,
@@ -50,11 +51,13 @@ class Progress:
     def __call__(self, kind: str, facts: dict[str, Any]) -> None:
         """Receive an event."""
         self._search = facts.get("search", self._search)
+        if kind == "stage":
+            self._stage = facts["name"]
 
     def _draw(self) -> RenderableType:
         search = self._search
         if search is None:
-            return Text("running the original ...", style="dim")
+            return Text(f"{self._stage} ...", style="dim")
         return Group(_curve(search, self.start), _counts(search))
 
 

@@ -22,6 +22,7 @@ from untrace.reduction.bisecting import (
     first_failing,
     versions_between,
     with_version,
+    without,
 )
 from untrace.reduction.circumstances import given_settings, joined
 from untrace.reduction.elsewhere import Asking, Finding, usual_findings
@@ -80,23 +81,30 @@ def full_report(
     if bisect_flags:
         culprits = culprit_passes(asking)
         sentences.append(
-            f"It is fine without these passes of XLA: {', '.join(culprits)}."
+            f"It is fine with `XLA_FLAGS={without(culprits)}`."
             if culprits
             else "No passes of XLA were found without which it is fine."
         )
     if bisect_jax is not None:
-        first, dots, last = bisect_jax.partition("..")
-        if not (first and dots and last):
-            raise KeepError(
-                f"say FIRST..LAST, such as 0.9.0..0.10.2, not {bisect_jax!r}"
-            )
-        versions_known = versions_between(first, last)
+        versions_known = versions_between(*ends_of(bisect_jax))
         sentence, asked = first_failing(
             versions_known, lambda version: with_version(asking, version)
         )
         sentences.append(sentence)
         findings += asked
     return report(reduction, findings, sentences)
+
+
+def ends_of(bisect_jax: str) -> tuple[str, str]:
+    """Split "FIRST..LAST".
+
+    Raises:
+      KeepError: If it is none.
+    """
+    first, dots, last = bisect_jax.partition("..")
+    if not (first and dots and last):
+        raise KeepError(f"say FIRST..LAST, such as 0.9.0..0.10.2, not {bisect_jax!r}")
+    return first, last
 
 
 def report(
@@ -154,6 +162,8 @@ def _run(reduction: Reduced) -> tuple[str, str]:
             return text, f"(stopped after {RUN_S:g} s)"
     lines = done.stdout.decode(errors="replace").splitlines()[-MAX_LINES:]
     ended = f"(exit status {done.returncode})"
+    if not done.returncode and not reduction.keep.how_to_check:
+        ended = "(exit status 0: in this run it did not fail)"
     said = "\n".join(map(printable, [*lines, ended]))
     for place in {folder, os.path.realpath(folder)}:
         said = said.replace(place + os.sep, "")

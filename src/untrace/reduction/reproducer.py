@@ -29,6 +29,7 @@ from untrace.printable import printable
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
 from untrace.reduction.explaining import Said
+from untrace.reduction.inlining import with_own_functions
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import (
@@ -136,7 +137,7 @@ class _Writer:
         source = _written(program, level, self.is_anonymous, is_exact)
         if source is None:
             return None
-        return _with_story(source, self.keep, self.story, program)
+        return _with_story(source, self.keep, self.story, program, self.is_anonymous)
 
     def polished(self, source: Source, program: Program) -> tuple[Source, Program]:
         """Try what makes the text better, as long as it still fails."""
@@ -185,7 +186,7 @@ def unreduced(
     source = _written(program, "lax", is_anonymous)
     if source is None:
         raise LiftingError("the reduced program cannot be written")
-    return _with_story(source, keep, story, program)
+    return _with_story(source, keep, story, program, is_anonymous)
 
 
 # What cannot be proved is run all the same, and that decides.
@@ -205,7 +206,9 @@ def _written(
         return None
 
 
-def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> Source:
+def _with_story(
+    source: Source, keep: Keep, story: Story, program: Program, is_anonymous: bool
+) -> Source:
     """Give a file its own header, and a main block that shows the failure."""
     body, _, main = source.module.body.rpartition(MAIN)
     lines = keep.check_lines(source.module.name, program)
@@ -218,13 +221,17 @@ def _with_story(source: Source, keep: Keep, story: Story, program: Program) -> S
     if context:
         lines = [context[0].strip(), *(f"    {line}" for line in lines)]
     imports = keep.check_imports()
+    if not is_anonymous:
+        body, needed = with_own_functions(body, _is_own)
+        body = _with_imports(body, needed) if needed else body
     if not any(line.startswith("os.") for line in imports):
         imports = _used(imports, "\n".join([body, *lines]))
     body = _with_imports(body, imports)
     text = "\n".join([body + MAIN, *(indent + line for line in lines)])
     body = writing(lambda: format_source(with_values_returned(format_source(text))))
     module = replace(source.module, body=body.strip("\n") + "\n")
-    return replace(source, module=module, title=_title(keep, story, source), _text=[])
+    source = replace(source, module=module)
+    return replace(source, title=_title(keep, story, source), _text=[])
 
 
 def _has_odd_outputs(source: Source, keep: Keep) -> bool:

@@ -104,6 +104,9 @@ def primitives(jaxpr):
 
 """
 IMPORTS = ("import jax", "import jax.numpy as jnp")
+_ARRAYS = "jax.device_put(example_args())"
+"""Without jit, NumPy would compute what is written with operators, in its own way."""
+ARGS = f"args = {_ARRAYS}"
 
 
 def call_lines(name: str, under: str | None, jit: str = "jax.jit") -> list[str]:
@@ -197,7 +200,8 @@ def shortest_comparison(
     if wide:
         made = f"jax.jit({name})(**example_args())"
         lines += ["def in_64_bits():", *indented([*wide, f"return {made}"]), ""]
-    lines += ["args = example_args()"]
+    is_plain = "call" in sides or ("eager" in sides and is_flat)
+    lines += [ARGS if is_plain else "args = example_args()"]
     given = "jax.tree.map(np.float64, args)" if are_narrow else _WIDENED
     widened = "in_64_bits()" if wide else f"jax.jit({name})(**{given})"
     ways = {
@@ -480,7 +484,7 @@ def eager_lines(name: str, under: str | None) -> list[str]:
 
 def called_lines(name: str, under: str | None) -> list[str]:
     """Write statements that call the program without jit and leave its `outputs`."""
-    return call_lines(name, under, "")
+    return [x.replace("example_args()", _ARRAYS) for x in call_lines(name, under, "")]
 
 
 def wide_lines(name: str, under: str | None) -> list[str]:

@@ -149,7 +149,7 @@ class _NonFinite(RunningKeep):
         is_plain = self.jit_only and self.under is None and scripts.is_single(program)
         if program is not None and is_plain and scripts.is_of_calls(program):
             lines = [
-                "args = example_args()",
+                scripts.ARGS,
                 f"x = jax.jit({name})(**args)",
                 "with jax.disable_jit():",
                 f"    by_op = {name}(**args)",
