@@ -556,3 +556,52 @@ def test_an_update_of_a_tree_and_of_a_scalar_is_one_function():
     text = recover(step, params, state_of(params), alpha, state_of(alpha))
     assert text.count("def adam_update") == 1 and "adam_update_2" not in text
     assert text.count("jax.tree.map(") == 3
+
+
+def called(name, parameters, *lines):
+    return Function(name, parameters, list(lines))
+
+
+def test_functions_that_differ_in_names_of_variables_are_one():
+    """The one with the names that say more, whichever comes first."""
+    functions = [
+        called("mix", "x, f, f_2", "y = x * f", "return [y * i for i in (f_2, y)]"),
+        called("mix_2", "x, lo, hi", "y = x * lo", "return [y * i for i in (hi, y)]"),
+    ]
+    main = called("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
+    merge_alike(functions, main, {})
+    assert [one.name for one in functions] == ["mix"]
+    assert functions[0].parameters == "x, lo, hi"
+    assert functions[0].lines == ["y = x * lo", "return [y * i for i in (hi, y)]"]
+    assert main.lines == ["return mix(x, a, b), mix(x, b, a)"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "line"),
+    [
+        ("x, lo, hi", "return x * hi + lo * x"),  # the other way round
+        ("x, lo, hi", "return x * lo + jnp * x"),  # another value
+        ("x, lo, hi", "return x * lo + hi * lo"),  # one of them twice
+        ("x, lo, hi, y", "return x * lo + hi * x"),  # one more
+        ("x, lo, hi=2", "return x * lo + hi * x"),  # a default
+    ],
+)
+def test_functions_of_other_variables_stay_apart(parameters, line):
+    functions = [
+        called("mix", "x, f, f_2", "return x * f + f_2 * x"),
+        called("mix_2", parameters, line),
+    ]
+    main = called("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
+    merge_alike(functions, main, {})
+    assert len(functions) == 2
+
+
+def test_functions_whose_arguments_are_named_keep_their_names():
+    functions = [
+        called("mix", "x, f, f_2", "return x * f + f_2 * x"),
+        called("mix_2", "x, lo, hi", "return x * lo + hi * x"),
+    ]
+    main = called("run", "x, a, b", "return mix(x, f=a, f_2=b), mix_2(x, b, a)")
+    merge_alike(functions, main, {})
+    assert functions[0].parameters == "x, f, f_2"
+    assert "f=a" in main.lines[0]

@@ -230,12 +230,14 @@ def array_name(hint: str) -> str:
 
     >>> array_name("X"), array_name("y"), array_name("weights"), array_name("_")
     ('X', 'y', 'WEIGHTS', '')
-    >>> array_name("ª"), array_name("a/weights")
-    ('', 'A_WEIGHTS')
+    >>> array_name("ª"), array_name("a/weights"), array_name("_a")
+    ('', 'A_WEIGHTS', 'A')
     """
     hint = str.__str__(hint)  # it may be a key, and a subclass shows itself otherwise
-    is_letter = len(hint) == 1 and hint.isascii() and hint.isalpha()
-    return hint if is_letter else constant_name(hint)
+    letter = hint.strip("_")
+    if len(letter) == 1 and letter.isascii() and letter.isalpha():
+        return hint if hint == letter else letter.upper()  # a private attribute
+    return constant_name(hint)
 
 
 def constant_name(hint: str) -> str:

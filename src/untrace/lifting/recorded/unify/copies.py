@@ -1,0 +1,97 @@
+"""Functions that are the same but for the names of their variables get the same names.
+
+Two calls of one function of a library may be given arrays that have other names where they
+come from; what they are called in it depends on that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.names import (
+    body_of,
+    names_of_parameters,
+    parameters_of,
+    stem_of,
+)
+from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
+
+
+def share_names(functions: Sequence[Function], main: Function) -> None:
+    """Let functions that differ in names of variables alone have those of one of them."""
+    stems = [stem_of(function.name) for function in functions]
+    groups: dict[object, list[Function]] = {}
+    for function, stem in zip(functions, stems):
+        if stems.count(stem) > 1 and not (function.after or _is_special(function)):
+            groups.setdefault((stem, *_form(function)), []).append(function)
+    for group in groups.values():
+        best = min(group, key=_n_numbered)
+        for one in group:
+            if one.parameters == best.parameters and one.lines == best.lines:
+                continue
+            if not _takes_keywords(one, [*functions, main]):
+                _rename(one, best)
+
+
+def _is_special(function: Function) -> bool:
+    """Whether parameters have stars or defaults."""
+    return any("*" in one or "=" in one for one in parameters_of(function))
+
+
+def _form(function: Function) -> tuple[object, ...]:
+    """Return the text of a function with numbers for the names of its variables."""
+    body = body_of(function)
+    names = dict.fromkeys([*names_of_parameters(function), *_variables(body)])
+    numbers = {name: f"\0{n}" for n, name in enumerate(names)}
+    text = body.edited(_renamings(body, numbers))
+    return len(parameters_of(function)), text, *function.decorators
+
+
+def _variables(body: Parsed) -> Iterator[str]:
+    """Yield the names that get a value, but for those of inner functions, which tell."""
+    for node in body.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def _renamings(body: Parsed, names: dict[str, str]) -> Iterator[Edit]:
+    for node in body.nodes:
+        if isinstance(node, ast.Name) and node.id in names:
+            yield replaced(body.span(node), names[node.id])
+        elif isinstance(node, ast.arg) and node.arg in names:
+            start, _ = body.span(node)
+            yield replaced((start, start + len(node.arg)), names[node.arg])
+
+
+def _n_numbered(function: Function) -> int:
+    """Count the parameters whose names only a number tells apart."""
+    return sum(stem_of(name) != name for name in names_of_parameters(function))
+
+
+def _takes_keywords(function: Function, users: Sequence[Function]) -> bool:
+    """Whether some call gives a function its arguments by their names."""
+    texts = [text for user in users for text in user.texts() if function.name in text]
+    for read in map(parsed, texts):
+        calls = [node for node in read.nodes if isinstance(node, ast.Call)]
+        for call in calls:
+            is_this = isinstance(call.func, ast.Name) and call.func.id == function.name
+            if is_this and call.keywords:
+                return True
+    return False
+
+
+def _rename(function: Function, other: Function) -> None:
+    """Give the variables of a function the names that another has for them."""
+    pairs = zip(names_of_parameters(function), names_of_parameters(other))
+    names = dict(pairs)
+    function.shapes = [
+        {names.get(name, name): shape for name, shape in shapes.items()}
+        for shapes in function.shapes
+    ]
+    function.numbers = {n: names.get(v, v) for n, v in function.numbers.items()}
+    function.parameters, function.lines = other.parameters, [*other.lines]
+    function.comment = function.signature = ""
