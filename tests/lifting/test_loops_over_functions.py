@@ -96,6 +96,19 @@ def of_objects(params, x):
     return Chain(Dense(), Scale(), Dense(), Scale())(params, x)
 
 
+class Activated:
+    def __init__(self, act):
+        self.act = act
+
+    def __call__(self, p, x):
+        return self.act(x @ p["w"] + p["b"])
+
+
+def of_attributes(params, x):
+    acts = (jax.nn.relu, jnp.tanh, jax.nn.silu)
+    return Chain(*map(Activated, acts))(params, x)
+
+
 WEIGHTS = [
     {"w": np.ones((4, 4) if i % 2 == 0 else 4, np.float32), "b": X} for i in range(4)
 ]
@@ -105,6 +118,11 @@ WEIGHTS = [
     ("function", "args", "line"),
     [
         (of_jax, (X,), "for f in (jnp.sin, jnp.cos, jnp.tanh):"),
+        (
+            of_attributes,
+            (3 * WEIGHTS[:1], X),
+            "for p, act in zip(params, (jax.nn.relu, jnp.tanh, jax.nn.silu)):",
+        ),
         (of_all_kinds, (X,), "for act in (jax.nn.relu, jax.nn.gelu, jax.nn.silu):"),
         (
             with_rows,

@@ -15,7 +15,10 @@ import jax
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.tree import Statement
+from untrace.objects import attributes_of
+from untrace.recovery.functions import is_function
 from untrace.recovery.record import COUNTS_TO, Turn
+from untrace.syntax.names import identifier
 
 MAX_PARTS = 4
 MIN_COUNTED = 3
@@ -78,11 +81,14 @@ class ProgramTurns:
     def function(self) -> str:
         """Return the variable that held other functions in turns, if there is only one."""
         found = [
-            name
+            (name, held)
             for name, held in self._values.items()
             if all(map(callable, held)) and any(one is not held[0] for one in held)
         ]
-        return found[0] if len(found) == 1 else ""
+        if len(found) != 1:
+            return ""
+        ((name, held),) = found
+        return name if all(map(is_function, held)) else _attribute(held) or name
 
     def counted_from(self, numbers: Sequence[Any]) -> CountedFrom | None:
         """Return the variable that rises or falls with these integers, turn by turn."""
@@ -128,6 +134,16 @@ class ProgramTurns:
         names = [self.named([i[n] for i in items]) for n in range(len(first))]
         is_known = any(names) and not self.named(items)
         return tuple([name or "_" for name in names]) if is_known else ()
+
+
+def _attribute(objects: Sequence[Any]) -> str:
+    """Return the only attribute in which each of some objects has a function of its own."""
+    each = [
+        {name for name, part in attributes_of(one).items() if is_function(part)}
+        for one in objects
+    ]
+    shared = set.intersection(*each)
+    return identifier(shared.pop().strip("_")) if len(shared) == 1 else ""
 
 
 def begins_anew(before: Statement, later: Statement, first: Statement) -> bool:
