@@ -17,6 +17,7 @@ if _DEVICES not in os.environ.get("XLA_FLAGS", ""):  # asked for before JAX is u
 os.environ.setdefault("UNTRACE_STRICT", "1")
 
 SLOW = (
+    "tests/corpus/test_interpreted.py",
     "tests/corpus/test_loops.py",
     "tests/corpus/test_readability_programs.py",
     "tests/hostile/",
@@ -27,6 +28,7 @@ SLOW = (
     "tests/reduction/",
     "tests/test_documents.py::test_a_failure_is_reduced_from_python",
     "tests/test_house.py::test_types_are_clean",
+    "tests/verification/test_attacks.py::test_programs_are_the_same",
     "tests/verification/test_endless_text.py",
 )
 """Where most of the time goes. The oldest Python passes one half of these, the newer the

@@ -113,6 +113,8 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("idle.py", "_idle"): (2, "values that `check_options` knows"),
     ("idle.py", "_unexpanded"): (2, "values that `check_options` knows"),
     ("ipython.py", "shown"): (1, MESSAGE),
+    ("ipython.py", "load_ipython_extension.untrace"): (1, MESSAGE),
+    ("terminal.py", "_Doing.__str__"): (1, MESSAGE),
     ("result.py", "Source.printed"): (1, "an identifier, in a header"),
     ("recorded.py", "_written"): (1, MESSAGE),
     ("result.py", "Source._repr_pretty_"): (1, MESSAGE),

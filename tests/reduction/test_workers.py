@@ -241,6 +241,16 @@ def test_modules_of_this_process_can_be_imported():
     assert run_job(Job(text, "f", (encode(X),), Run())).status == "ok"
 
 
+def test_modules_that_can_be_imported_since_the_start_are_found(tmp_path, monkeypatch):
+    assert run_job(job("return x")).status == "ok"  # by a process that goes on
+    (tmp_path / "told_later.py").write_text("SCALE = 2.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    body = "import told_later\nreturn x * told_later.SCALE"
+    outcome = run_job(job(body, wants=frozenset({"arrays"})))
+    assert outcome.status == "ok", outcome
+    assert decode(outcome.arrays[0])[0] == 2.5
+
+
 @pytest.mark.skipif(not OTHER_PYTHONS, reason="needs a second Python with JAX")
 def test_two_pythons():
     body = "return x + sys.version_info[1]"

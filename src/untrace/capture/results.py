@@ -52,9 +52,7 @@ def read_result(result: Any, name: str) -> Result:
         if type(leaf.value) not in _LITERALS:
             raise CaptureError(_refused(name, path, type(leaf.value).__name__))
         literals[i] = Node("constant", None, (leaf.value,), ())
-    with (
-        jaxapi.outside_traces()
-    ):  # classes may compute when they are made or taken apart
+    with jaxapi.outside_traces():  # classes may compute when they are made
         tree = describe(result)
     arrays = [leaf for leaf, is_kept in zip(leaves, kept) if is_kept]
     shown = tuple([TRACED if k else leaf for leaf, k in zip(leaves, kept)])

@@ -103,14 +103,16 @@ class Recorder:
     def preparing(self, body: Body) -> Generator[None, None, None]:
         """Record what is bound while the arguments of the function are put together."""
         (root,) = self.stack
-        entry = Entry(
-            root.frame, root.code, Call(None, (), {}, None), None, self._binds
-        )
-        self.stack.append(entry)
+        call = Call(None, (), {}, None)
+        self.stack.append(Entry(root.frame, root.code, call, None, self._binds))
         try:
             yield
             axes = jaxapi.current_axes()
-            add_conversions(body, Span(root.trace, self._log, 0, len(self._log), axes))
+            made = Span(root.trace, self._log, 0, len(self._log), axes)
+            try:
+                add_conversions(body, made)
+            except Exception as error:  # it runs code of classes
+                self.error = error
         finally:
             del self.stack[1:]
 

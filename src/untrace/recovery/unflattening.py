@@ -14,6 +14,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.recovery.record import Bind, Body, Call, Span
+from untrace.syntax.names import is_name
 
 
 def unflattening() -> None:
@@ -48,19 +49,17 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
             calls.append(call)
             traced[id(result)] = given[0]
             first = position + 1
-    if len({*map(id, traced.values())}) == len(
-        traced
-    ):  # each is of an array of its own
+    is_clear = len({*map(id, traced.values())}) == len(traced)
+    if is_clear:  # each is made of an array of its own
         body.traced = traced
         body.calls += calls
 
 
 def _at(made: Span) -> list[tuple[int, Bind]]:
     """Return what was bound at the trace, with its positions."""
-    positions = {
-        id(bind): n for n, bind in enumerate(made.log[made.first :], made.first)
-    }
-    return [(positions[id(bind)], bind) for bind in made.binds()]
+    chosen = set(map(id, made.binds()))
+    log = enumerate(made.log[made.first : made.last], made.first)
+    return [(position, bind) for position, bind in log if id(bind) in chosen]
 
 
 def _sources(binds: Sequence[tuple[int, Bind]]) -> dict[int, list[Any]]:
@@ -87,12 +86,11 @@ def _leaves(body: Body) -> dict[int, str | None]:
 
 
 def _is_object(value: Any) -> bool:
-    return type(value) not in (tuple, list, dict) and not isinstance(
-        value, jaxapi.Tracer
-    )
+    is_plain = type(value) in (tuple, list, dict)
+    return not (is_plain or isinstance(value, jaxapi.Tracer))
 
 
 def _word(key: Any) -> str | None:
     """Return the name in a key of a tree, if it is one."""
     word = getattr(key, "key", getattr(key, "name", None))
-    return word if isinstance(word, str) and word.isidentifier() else None
+    return word if isinstance(word, str) and is_name(word) else None

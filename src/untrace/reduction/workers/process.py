@@ -67,8 +67,8 @@ class Server:
     ) -> None:
         self.key = (python, env, is_whole_env)
         self.forks = forks
-        is_own = python == sys.executable
-        inherited = {} if is_whole_env else _inherited(is_own)
+        self.is_own = python == sys.executable
+        inherited = {} if is_whole_env else _inherited(self.is_own)
         self.process = _start(python, {**inherited, **_SETTINGS, **dict(env)}, forks)
         self.frames: queue.Queue[_Frame | None] = queue.Queue()
         self.errors: collections.deque[bytes] = collections.deque(maxlen=8)
@@ -80,7 +80,7 @@ class Server:
         if tell is not None:
             tell(self)
         try:
-            self._send({"path": _search_path() if is_own else []})
+            self._send({"path": self._path()})
             hello = self._next(time.monotonic() + START_S)
         except (queue.Empty, LostServer):
             hello = None
@@ -102,7 +102,8 @@ class Server:
         Raises:
           LostServer: If the server ends before it answers.
         """
-        self._send(_header(job), (*job.arrays, *_sidecar(job)))
+        header = {**_header(job), "path": self._path()}
+        self._send(header, (*job.arrays, *_sidecar(job)))
         began = time.monotonic()
         grace = GRACE_S if self.forks else 0.0
         last: dict[str, Any] = {"stage": "load", "seconds": {}}
@@ -136,6 +137,10 @@ class Server:
             with contextlib.suppress(OSError, ValueError):
                 if stream is not None:
                     stream.close()
+
+    def _path(self) -> list[str]:
+        """Where modules are now, which the program may have been told since the start."""
+        return _search_path() if self.is_own else []
 
     def _final(
         self, header: dict[str, Any], arrays: tuple[wire.Encoded, ...]

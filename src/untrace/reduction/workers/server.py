@@ -113,6 +113,7 @@ def _is_asked(stdin: IO[bytes], parent: int) -> bool:
 
 def _perform_here(found: tuple[dict[str, Any], Any], stdout: IO[bytes]) -> NoReturn:
     header, arrays = found
+    sys.path[:] = _search_path(header["path"])
     if header["memory_bytes"]:
         watch = threading.Thread(
             target=_watch_own_memory, args=(header["memory_bytes"], stdout), daemon=True
@@ -158,6 +159,7 @@ def _serve(
         pid = os.fork()
     if pid == 0:
         _become_child(to_errors)
+        sys.path[:] = _search_path(header["path"])
         for stream in (stdin, stdout):
             stream.close()
         with os.fdopen(to_reports, "wb") as stream:
