@@ -584,11 +584,12 @@ def test_functions_that_differ_in_names_of_variables_are_one():
         ("x, lo, hi", "return x * lo + hi * lo"),  # one of them twice
         ("x, lo, hi, y", "return x * lo + hi * x"),  # one more
         ("x, lo, hi=2", "return x * lo + hi * x"),  # a default
+        ("x, low, f_2", "return x * low + f_2 * x"),  # which may mean another thing
     ],
 )
 def test_functions_of_other_variables_stay_apart(parameters, line):
     functions = [
-        called("mix", "x, f, f_2", "return x * f + f_2 * x"),
+        called("mix", "x, scale, f_2", "return x * scale + f_2 * x"),
         called("mix_2", parameters, line),
     ]
     main = called("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")

@@ -27,12 +27,23 @@ def share_names(functions: Sequence[Function], main: Function) -> None:
         if stems.count(stem) > 1 and not (function.after or _is_special(function)):
             groups.setdefault((stem, *_form(function)), []).append(function)
     for group in groups.values():
-        best = min(group, key=_n_numbered)
+        best = min(group, key=_n_vague)
         for one in group:
             if one.parameters == best.parameters and one.lines == best.lines:
                 continue
-            if not _takes_keywords(one, [*functions, main]):
+            if _may_rename(one, best) and not _takes_keywords(one, [*functions, main]):
                 _rename(one, best)
+
+
+def _may_rename(function: Function, other: Function) -> bool:
+    """Whether no two parameters that stand for each other are both told by their names."""
+    pairs = zip(names_of_parameters(function), names_of_parameters(other))
+    return all(a == b or _is_vague(a) or _is_vague(b) for a, b in pairs)
+
+
+def _is_vague(name: str) -> bool:
+    """Whether a name is a letter, or only a number tells it from others."""
+    return len(name) == 1 or stem_of(name) != name
 
 
 def _is_special(function: Function) -> bool:
@@ -67,9 +78,9 @@ def _renamings(body: Parsed, names: dict[str, str]) -> Iterator[Edit]:
             yield replaced((start, start + len(node.arg)), names[node.arg])
 
 
-def _n_numbered(function: Function) -> int:
-    """Count the parameters whose names only a number tells apart."""
-    return sum(stem_of(name) != name for name in names_of_parameters(function))
+def _n_vague(function: Function) -> int:
+    """Count the parameters whose names say little."""
+    return sum(map(_is_vague, names_of_parameters(function)))
 
 
 def _takes_keywords(function: Function, users: Sequence[Function]) -> bool:
