@@ -73,7 +73,7 @@ def recording(
                 body.parameters = put_together()
                 try:
                     body.parameters = Snapshots().take(body.parameters)
-                except Exception as error:
+                except Exception as error:  # it runs code of classes
                     body.error = error
             result = run()
         result = body.result = finish(result)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import (
     body_of,
+    has_special,
     names_of_parameters,
     parameters_of,
     stem_of,
@@ -24,7 +25,7 @@ def share_names(functions: Sequence[Function], main: Function) -> None:
     stems = [stem_of(function.name) for function in functions]
     groups: dict[object, list[Function]] = {}
     for function, stem in zip(functions, stems):
-        if stems.count(stem) > 1 and not (function.after or _is_special(function)):
+        if stems.count(stem) > 1 and not (function.after or has_special(function)):
             groups.setdefault((stem, *_form(function)), []).append(function)
     for group in groups.values():
         best = min(group, key=_n_vague)
@@ -44,11 +45,6 @@ def _may_rename(function: Function, other: Function) -> bool:
 def _is_vague(name: str) -> bool:
     """Whether a name is a letter, or only a number tells it from others."""
     return len(name) == 1 or stem_of(name) != name
-
-
-def _is_special(function: Function) -> bool:
-    """Whether parameters have stars or defaults."""
-    return any("*" in one or "=" in one for one in parameters_of(function))
 
 
 def _form(function: Function) -> tuple[object, ...]:

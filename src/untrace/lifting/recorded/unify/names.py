@@ -97,6 +97,11 @@ def parameters_of(function: Function) -> list[str]:
     return _written(read, head.args)
 
 
+def has_special(function: Function) -> bool:
+    """Whether parameters have stars or defaults."""
+    return any("*" in one or "=" in one for one in parameters_of(function))
+
+
 def names_of_parameters(function: Function) -> list[str]:
     """List the names of the parameters of a function."""
     written = parameters_of(function)

@@ -20,6 +20,7 @@ from untrace.lifting.recorded.unify.calls import is_mentioned, mentions, rewrite
 from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
+    has_special,
     names_of_parameters,
     parameters_of,
     rename,
@@ -179,7 +180,7 @@ def _may_be_given(
     has_words = any(is_word(one) for kind in in_keys for one in kind)
     if (flags or has_words) and first.decorators:  # a jitted function would trace them
         return False
-    if len(kinds) > MAX_NUMBERS or (kinds and _has_special(first)):
+    if len(kinds) > MAX_NUMBERS or (kinds and has_special(first)):
         return False
     if any(not _known_name(group, kind) for kind in indices | flags):
         return False
@@ -187,11 +188,6 @@ def _may_be_given(
         return False
     is_short = len("".join(first.lines)) < MIN_LENGTH
     return not is_short or all(_known_name(group, k) or k in in_keys for k in kinds)
-
-
-def _has_special(function: Function) -> bool:
-    """Whether parameters have stars or defaults."""
-    return any("*" in one or "=" in one for one in parameters_of(function))
 
 
 def _let_pass(
