@@ -159,6 +159,32 @@ def test_setting_in_the_body_of_a_scan() -> None:
     assert "        with jax.default_matmul_precision" in recover(f)
 
 
+def test_setting_around_a_comprehension() -> None:
+    def scaled(w: Any, x: Any) -> Any:
+        return x * (jnp.einsum("ij,ij->", w, x) - 1.0)
+
+    def f(x: Any, w: Any) -> Any:
+        with jax.default_matmul_precision("tensorfloat32"):
+            made = [scaled(w, x) for w, x in zip([x, w[:2]], [w, x[:2]])]
+            return jnp.sum(made[0]) + made[1]
+
+    found = recover(f).partition("def f(")[2]
+    assert " in zip(" in found.partition("with jax.default_matmul_precision")[2]
+
+
+def test_setting_of_a_part_of_each_turn_is_in_a_loop() -> None:
+    def f(x: Any, w: Any) -> Any:
+        made = []
+        for a, b in zip([x, w[:2]], [w, x[:2].T]):
+            with jax.default_matmul_precision("highest"):
+                c = a @ b
+            made.append(c + a @ b)
+        return made
+
+    found = recover(f)
+    assert f"    {PRECISION}            c = a @ b\n        made.append(" in found
+
+
 def test_setting_in_a_loop() -> None:
     def f(x: Any, w: Any) -> Any:
         for _ in range(3):

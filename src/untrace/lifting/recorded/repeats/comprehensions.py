@@ -224,6 +224,7 @@ def _like(run: Run, targets: Names, term: Term) -> Statement:
     first = run.turns[0][0]
     made = Statement(targets, term, comment=first.comment, origin=first.origin)
     made.site, made.trail = first.site, first.trail
+    made.context = first.context  # that of all of them: see `are_together`
     made.remarks = tuple([one for s in run.turns[0] for one in s.remarks])
     return made
 

@@ -1,7 +1,8 @@
 """Contexts of statements that become those of a loop.
 
 A loop has new statements, made of those of its turns. What these stood under is noted
-before, by the names that they define, and restored after.
+before, by the names that they define, and restored after. An expression in the place of a
+loop, `[f(x) for x in xs]`, stands under what all of its turns do.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ from collections.abc import Sequence
 
 from untrace.lifting.recorded.tree import Loop, Statement, flat
 from untrace.lifting.recorded.withs import Items
+
+
+def are_together(turns: Sequence[Sequence[Statement]]) -> bool:
+    """Whether all statements of some turns stand under the same."""
+    return len({statement.items for turn in turns for statement in turn}) == 1
 
 
 class KeptContexts:

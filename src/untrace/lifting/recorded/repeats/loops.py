@@ -42,6 +42,7 @@ from untrace.lifting.recorded.repeats.first_turns import (
     with_completions,
 )
 from untrace.lifting.recorded.repeats.joint import joined
+from untrace.lifting.recorded.repeats.kept_contexts import are_together
 from untrace.lifting.recorded.repeats.lists import (
     leave,
     left_by,
@@ -239,7 +240,8 @@ def _goes_on(run: Run, position: int, sites: Sequence[object]) -> bool:
 def _is_one(run: Run, draft: Draft, following: Sequence[Statement]) -> bool:
     """Whether a loop over a run can be one expression, by what follows its first turn."""
     rest = following[run.n_turns * run.period :]
-    return is_expression(run) or are_collected(run, draft, rest)
+    is_one = is_expression(run) or are_collected(run, draft, rest)
+    return is_one and are_together(run.turns)
 
 
 # ---- writing it --------------------------------------------------------------------
@@ -269,8 +271,9 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     write_collected(collections, run, draft, rest)
     collections = _with_inner_expressions(run, loop, draft, collections)
     begins = [turn.starts[key] for key in sorted(turn.starts)]
-    short = total(loop, begins, run, draft)
-    if short is None and not begins:
+    is_together = are_together(run.turns)
+    short = total(loop, begins, run, draft) if is_together else None
+    if is_together and short is None and not begins:
         short = comprehension(loop, run, draft, rest, collections)
     if short is not None:
         return [short]
@@ -285,7 +288,8 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         inside = replace(draft, statements=loop.body, result=None)
         _write_loops(inside, "auto", MAX_PERIOD)
         loop.body = inside.statements
-        short = None if lists else nested_total(loop, begins, run)
+        is_total = is_together and not lists
+        short = nested_total(loop, begins, run) if is_total else None
         if short is not None:
             for name, saved in before:
                 name.is_given, name.is_foreign = saved.is_given, saved.is_foreign
