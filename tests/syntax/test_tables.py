@@ -79,3 +79,27 @@ def test_what_an_array_is_made_of_opens_in_the_line_of_the_call():
     assert made.startswith("a = np.array([\n    0.0, ")
     assert "\n], dtype=np.float32)  # fmt: skip\n" in made
     assert '\n    ], "x", *d),\n' in made
+
+
+def test_tuples_are_written_in_full_lines_too():
+    numbers = ", ".join(map(str, range(100, 140)))
+    text = format_source(
+        f"def f(x):\n    i = jnp.array(({numbers}))\n    return x[i]\n"
+    )
+    made = with_tables(text)
+    assert "    i = jnp.array((\n        100, 101," in made, made
+    assert "\n    ))  # fmt: skip\n" in made
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(text))
+    assert format_source(made) == made
+
+
+def test_tuples_of_one_number_stay_tuples():
+    text = format_source(f"ROWS = ({', '.join(f'({n},)' for n in range(50))})\n")
+    made = with_tables(text)
+    assert "(0,), (1,), (2,)," in made, made
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(text))
+
+
+def test_indices_are_no_tuples_of_numbers():
+    text = "x[\n" + "".join(f"    {n},\n" for n in range(20)) + "]\n"
+    assert with_tables(text) == text

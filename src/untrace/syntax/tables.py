@@ -1,4 +1,4 @@
-"""Write the numbers of an array in full lines, where the layout has one on each.
+"""Write the numbers of a list or tuple in full lines, where the layout has one on each.
 
 `ruff format` leaves such a statement as it is, since `# fmt: skip` stands at its end.
 """
@@ -20,8 +20,8 @@ MAX_ROW = 3
 
 
 def with_tables(text: str) -> str:
-    """Return the text of a module with the numbers of its longer arrays in full lines."""
-    if "[\n" not in text:
+    """Return the text of a module with the numbers of its longer lists in full lines."""
+    if "[\n" not in text and "(\n" not in text:
         return text
     lines = text.split("\n")
     tree = parse(text)
@@ -36,10 +36,13 @@ def with_tables(text: str) -> str:
     return "\n".join(lines)
 
 
-class _Table(NamedTuple):
-    """A list to write in full lines."""
+_Row = ast.List | ast.Tuple
 
-    numbers: ast.List
+
+class _Table(NamedTuple):
+    """A list or tuple to write in full lines."""
+
+    numbers: _Row
     statement: ast.stmt
     """In which it stands."""
     call: ast.Call | None
@@ -52,10 +55,10 @@ def _tables(
     call: ast.Call | None,
     lines: Sequence[str],
 ) -> Iterator[_Table]:
-    """Yield the lists to write in full lines."""
+    """Yield the lists and tuples to write in full lines."""
     if isinstance(node, ast.stmt):
         statement = node if isinstance(node, _SIMPLE) else None
-    if isinstance(node, ast.List) and statement is not None and _is_table(node, lines):
+    if isinstance(node, _Row) and statement is not None and _is_table(node, lines):
         yield _Table(node, statement, call)
         return
     for child in ast.iter_child_nodes(node):
@@ -85,7 +88,7 @@ def _place(table: _Table, lines: Sequence[str]) -> tuple[int, int, str, str]:
     after = lines[end][(call.end_col_offset or 0) - 1 :]
     closing = "".join([f", {_text(one, lines)}" for one in others]) + after
     pad = len(opening) - len(opening.lstrip(" "))
-    if pad + len(f"]{closing}") > WIDTH:
+    if pad + len(closing) + 1 > WIDTH:
         return first, last, head, rest
     return first - 1, end, opening, closing
 
@@ -94,20 +97,22 @@ _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 """Statements that have no others in them."""
 
 
-def _is_table(node: ast.List, lines: Sequence[str]) -> bool:
+def _is_table(node: _Row, lines: Sequence[str]) -> bool:
     """Whether a list of numbers has more of them alone in their lines than one column may."""
+    if isinstance(node, ast.Tuple) and lines[node.lineno - 1][node.col_offset] != "(":
+        return False  # `a[1, 2]`
     numbers = collections.Counter([one.lineno for one in _numbers(node) or ()])
     if list(numbers.values()).count(1) <= MAX_COLUMN:
         return False
     return all(line.isascii() for line in lines[node.lineno - 1 : node.end_lineno])
 
 
-def _numbers(node: ast.List) -> list[ast.expr] | None:
+def _numbers(node: _Row) -> list[ast.expr] | None:
     """Return the numbers in a list of numbers or of such lists; None if it is none."""
     found: list[ast.expr] = []
     for item in node.elts:
-        inner = _numbers(item) if isinstance(item, ast.List) else [item]
-        if inner is None or not (isinstance(item, ast.List) or _is_number(item)):
+        inner = _numbers(item) if isinstance(item, _Row) else [item]
+        if inner is None or not (isinstance(item, _Row) or _is_number(item)):
             return None
         found += inner
     return found
@@ -122,13 +127,14 @@ def _is_number(node: ast.expr) -> bool:
     return is_value and isinstance(node.value, (bool, int, float, complex))
 
 
-def _written(node: ast.List, lines: Sequence[str], pad: str) -> list[str]:
+def _written(node: _Row, lines: Sequence[str], pad: str) -> list[str]:
     """Return the lines of a list: numbers in full lines, lists one below the other."""
-    made = ["["]
+    opening, closing = "[]" if isinstance(node, ast.List) else "()"
+    made = [opening]
     room = WIDTH - len(pad) - len(INDENT)
     row = ""
     for item in node.elts:
-        if isinstance(item, ast.List) and not _is_short(item):
+        if isinstance(item, _Row) and not _is_short(item):
             first, *rest = _written(item, lines, pad + INDENT)
             made += [f"{pad}{INDENT}{first}", *rest]
             made[-1] += ","
@@ -140,18 +146,21 @@ def _written(node: ast.List, lines: Sequence[str], pad: str) -> list[str]:
         row += f" {text}" if row else text
     if row:
         made.append(f"{pad}{INDENT}{row}")
-    return [*made, f"{pad}]"]
+    return [*made, f"{pad}{closing}"]
 
 
-def _is_short(node: ast.List) -> bool:
+def _is_short(node: _Row) -> bool:
     """Whether a list stands among others in a line: it holds few numbers, and no lists."""
     return len(node.elts) <= MAX_ROW and all(map(_is_number, node.elts))
 
 
 def _on_one_line(node: ast.expr, lines: Sequence[str]) -> str:
+    if not isinstance(node, _Row):
+        return _text(node, lines)
+    inner = ", ".join([_on_one_line(item, lines) for item in node.elts])
     if isinstance(node, ast.List):
-        return f"[{', '.join([_on_one_line(item, lines) for item in node.elts])}]"
-    return _text(node, lines)
+        return f"[{inner}]"
+    return f"({inner},)" if len(node.elts) == 1 else f"({inner})"
 
 
 def _text(node: ast.expr | ast.keyword, lines: Sequence[str]) -> str:
