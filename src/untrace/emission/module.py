@@ -93,6 +93,9 @@ def emit(listing: Listing) -> Module:
     classes = [line for lines in texts.values() for line in ["", "", *lines]]
     constants = _constants(listing)
     lines = [*constants, *classes, *listing.helper_lines(), *functions, *tail]
+    needed = lifter.imports.needed_modules("\n".join(lines))
+    if needed and not lifter.options.keep_types:
+        lifter.note(f"It imports {', '.join(needed)}, without which it cannot be run.")
     if lifter.options.level == "api":
         text = "\n".join(lines)
         body = "\n".join([*lifter.imports.lines(text), text])

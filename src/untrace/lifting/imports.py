@@ -12,6 +12,7 @@ from untrace.syntax.names import Scope, identifier, is_dotted_name
 from untrace.syntax.text import quote
 
 ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functools"}
+_KNOWN = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
 _WORD_CHARACTER = re.compile(r"\w")
 
 
@@ -91,6 +92,15 @@ class Imports:
     def mention(self, value: Any) -> None:
         """Note that the text needs a device of this process."""
         self.devices.append(value)
+
+    def needed_modules(self, text: str) -> list[str]:
+        """Return the modules that a module's `text` needs, besides JAX and what it needs."""
+        bound = [
+            *self.modules.items(),
+            *[(module, name) for (module, _), name in self.attributes.items()],
+        ]
+        needed = [module for module, name in bound if _occurs(name, text)]
+        return sorted({one for one in needed if one.partition(".")[0] not in _KNOWN})
 
     def lines(self, text: str) -> list[str]:
         """Write the import statements that a module's `text` needs, sorted as isort does.

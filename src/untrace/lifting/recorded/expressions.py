@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -123,9 +124,28 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
     limit = limit_term(value, writer)
     if limit is not None:
         return limit
+    value = _without_enum(value, writer)
     text = spell_limit(value, imports) or spell(value, imports)
     numbers = writer.program.numbers
     return numbers.term(value, text, role, writer.in_library) or text_term(text)
+
+
+def _without_enum(value: Any, writer: Writer) -> Any:
+    """Return the number or string that a member of a program's enum is.
+
+    The file needs no module of the program then. A primitive may keep the member itself.
+    """
+    if not isinstance(value, enum.Enum) or writer.program.options.keep_types:
+        return value
+    item = writer.program.item
+    span = item.span if item is not None else None
+    binds = span.log[span.first : span.last] if span is not None else []
+    params = [param for bind in binds for param in bind.params.values()]
+    parts = [part for one in params if type(one) in (tuple, list) for part in one]
+    if jaxapi.is_inside_jax(value) or any(one is value for one in (*params, *parts)):
+        return value
+    kinds = [kind for kind in (int, str) if isinstance(value, kind)]
+    return kinds[0](value.value) if kinds else value
 
 
 def _size_part(part: str | Dimension, writer: Writer) -> Part:
