@@ -1,5 +1,6 @@
 """Floats are written as the program computed them from floats that are parameters."""
 
+import importlib
 import math
 
 import jax
@@ -304,3 +305,65 @@ def test_numbers_at_the_beginning_of_a_turn_have_their_names():
     text = recover(lambda xs: f(xs, 0.9), [X, X + 1, X * 2])
     assert "total = total + (decay * x + decay)" in text
     assert "[decay * x for x in xs]" in text
+
+
+class Integrator:
+    def __init__(self, dt, mass):
+        self.dt, self.mass = dt, mass
+        self.k = 0.3
+
+    def step(self, x, v):
+        v = v - 0.5 * self.dt * jnp.sin(x) / self.mass
+        return x + self.dt * v, jnp.exp(-self.mass * self.dt) * v + (self.k + 1) * x
+
+
+INTEGRATOR = Integrator(0.05, 3.0)
+
+
+def test_what_objects_hold_has_its_name_in_formulas():
+    text = recover(lambda x, v: INTEGRATOR.step(x, v), X, X)
+    assert "DT = 0.05\nMASS = 3.0\n" in text, text
+    assert "0.5 * DT * jnp.sin(x) / MASS" in text
+    assert "jnp.exp(-MASS * DT) * v + 1.3 * x" in text  # one letter is no name
+
+
+def test_objects_that_hold_other_numbers_have_one_method():
+    other = Integrator(0.1, 3.0)
+
+    def f(x, v):
+        x, v = INTEGRATOR.step(x, v)
+        return other.step(x, v)
+
+    text = recover(f, X, X)
+    assert text.count("def step(") == 1, text
+    assert "0.5 * dt" in text and "step(x, v, 0.1" in text.replace("dt=", ""), text
+
+
+INSTALLED = """
+import jax.numpy as jnp
+
+
+def smooth(old, new, beta):
+    return beta * old + (1 - beta) * jnp.sin(new)
+
+
+def plain(x):
+    return x * (2 - 0.75)
+"""
+
+
+def test_parameters_of_libraries_are_in_formulas(tmp_path, monkeypatch):
+    """One that is only half of what it was would be a trap: another `beta` is passed on."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "averages_of_untrace.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(folder)
+    averages = importlib.import_module("averages_of_untrace")
+
+    def f(x):
+        y = averages.smooth(x, x + 1, 0.9)
+        return averages.smooth(y, averages.plain(x), 0.9)
+
+    text = recover(f, X)
+    assert "beta * old + (1 - beta) * jnp.sin(new)" in text, text
+    assert "x * 1.25" in text

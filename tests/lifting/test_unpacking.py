@@ -2,6 +2,7 @@
 
 import inspect
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -48,6 +49,57 @@ def test_parts_of_parameters_are_unpacked(function):
     assert {*body} <= {*text.splitlines()}, text
     inner = recover(lambda params, x: function(params, jnp.cos(x)), PARAMS, X)
     assert {*body} <= {*inner.splitlines()}, inner
+
+
+def a_local(params, x):
+    pair = split(x)
+    x, v = pair
+    for _ in range(3):
+        both = split(x + v)
+        x, v = both
+    return x * 2 + v
+
+
+def part_of_a_local(params, x):
+    nested = jax.lax.cond(x.sum() > 0, lambda: (split(x), x), lambda: (split(-x), x))
+    left, right = nested[0]
+    return left * right + nested[1]
+
+
+def split(x):
+    return jnp.sin(x), jnp.cos(x) * x
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (a_local, ["    x, v = split(x)", "        x, v = split(x + v)"]),
+        (part_of_a_local, ["    left, right = nested[0]"]),
+    ],
+)
+def test_what_calls_return_is_unpacked_as_in_the_source(function, lines):
+    text = recover(function, PARAMS, X)
+    assert {*lines} <= {*text.splitlines()}, text
+
+
+def test_a_variable_that_is_given_another_value_is_not_unpacked_by_name():
+    def f(params, x):
+        pair = split(x)
+        if params is None:
+            pair = split(x + 1)
+        left, right = pair
+        return left * right + left
+
+    assert "left, right = " not in recover(f, PARAMS, X)
+
+
+def test_items_of_an_iterator_are_called_as_they_are_unpacked():
+    def f(params, x):
+        i, j = map(jnp.array, zip(*[(0, 1), (1, 0), (1, 1)]))
+        return x[i] * x[j] + x[j]
+
+    text = recover(f, PARAMS, X)
+    assert "x[i] * x[j] + x[j]" in text, text
 
 
 def test_parts_that_are_passed_on_are_passed_as_a_whole():

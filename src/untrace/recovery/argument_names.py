@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from untrace.recovery.bytecode import Site
@@ -54,7 +55,9 @@ def name_arguments(
     call.numbers = only_names(names) if names else ()
     parameters = call.bodies[0].parameters if call.is_own else {}
     call.arrays = named_arrays(frame, flat, parameters, body.shared)
-    if site.is_library:
+    if site.is_library:  # `1 - beta` where `beta` is a parameter
+        made = formulas(frame, given, body, (), near) if _has_float(flat) else ()
+        call.formulas = tuple([one for one in made if type(one.value) is float])
         return
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
@@ -65,6 +68,10 @@ def name_arguments(
     call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
+
+
+def _has_float(values: Iterable[Any]) -> bool:
+    return any(type(value) is float for value in values)
 
 
 def _given(call: Call) -> list[Any]:

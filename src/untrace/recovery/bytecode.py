@@ -20,7 +20,7 @@ from untrace.recovery.instructions import (
 )
 from untrace.recovery.record import RETURNED, Place, Spelling, Target, is_library
 from untrace.recovery.sites import once_per_site
-from untrace.recovery.targets import appended, loops_around, target, target_at
+from untrace.recovery.targets import elements, loops_around, target, target_at
 
 
 class Site(NamedTuple):
@@ -30,7 +30,7 @@ class Site(NamedTuple):
       place: Where it is.
       loops: The variables of the loops around it, those of the innermost one first.
       target: The names that take its result.
-      elements: Those of all elements if it makes one of a list that is unpacked.
+      elements: Those of all elements if it makes one of what is unpacked.
       spelling: How its arguments are written.
       is_starred: Whether some are given with a star.
       literals: The numbers that stand there as operands or arguments, with their types, if
@@ -63,7 +63,7 @@ def site(code: types.CodeType, lasti: int) -> Site:
         Place(*where, innermost, len(loops), code),
         loops,
         target(code, lasti),
-        appended(code, lasti),
+        elements(code, lasti),
         spelling(code, lasti),
         _is_starred(code, lasti),
         frozenset(_literals(code, lasti)),

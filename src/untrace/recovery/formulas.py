@@ -161,7 +161,11 @@ def _formula(
     if isinstance(node, ast.Name):
         return _variable(node.id, caller, around, depth)
     if isinstance(node, ast.Attribute):
-        return _number(static_value(node, caller.frame))
+        value = static_value(node, caller.frame)
+        owner = static_value(node.value, caller.frame)
+        if type(value) is not float or isinstance(owner, types.ModuleType):
+            return _number(value)
+        return Formula(value, name=node.attr, is_attribute=True)
     if isinstance(node, ast.Subscript):
         return _size_of(node, caller)
     symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""

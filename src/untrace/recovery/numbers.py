@@ -183,11 +183,18 @@ def named_arrays(
     names = [(key, name) for key, name in held if key in given]
     named = {key for key, _ in names}
     others = [v for key, v in given.items() if key not in named | shared]
-    if others:
+    computed = [one.path[-1] for one in chains if _is_property(_held(frame, one))]
+    if len(others) == len(computed) == 1:  # which makes it anew each time
+        names.append((id(others[0]), computed[0]))
+    elif others:
         names += part_names(frame, others) or [
             (id(v), name) for name, v in parameters.items() if _is_one_of(v, others)
         ]
     return tuple(names)
+
+
+def _is_property(held: Any) -> bool:
+    return isinstance(held, (property, functools.cached_property))
 
 
 def _is_one_of(value: Any, others: Iterable[Any]) -> bool:

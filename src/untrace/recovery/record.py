@@ -46,7 +46,7 @@ class Formula:
         what it was assigned; "shape" for a size of an array; "" for a number of which no
         more is known.
       operands: What it was computed from.
-      name: The variable; for a constant of the module, `GAMMA`, its name.
+      name: The variable, or the attribute; for a constant of the module, `GAMMA`, its name.
       is_constant: It stands in the source: no parameter is it, even if that is alike.
       array: The array, for a size of one.
       axis: Which of its sizes that is.
@@ -54,6 +54,7 @@ class Formula:
       is_given: It is an integer that a parameter held.
       in_loop: It is a variable that a loop gives a value in each turn.
       is_outer: It is a variable of a function around.
+      is_attribute: It is an attribute of an object, `self.dt`.
     """
 
     value: float
@@ -67,6 +68,7 @@ class Formula:
     is_given: bool = False
     in_loop: bool = False
     is_outer: bool = False
+    is_attribute: bool = False
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""

@@ -34,6 +34,7 @@ _COUNTED = {
     **dict.fromkeys((*_DISPLAYS, "BUILD_SLICE"), 0),
     **{"BUILD_CONST_KEY_MAP": 1, "CALL": 2, "CALL_KW": 3},
 }
+_UNPACKING = ("UNPACK_SEQUENCE",)
 _AFTER_LOOPS = ("END_FOR", "POP_TOP", "POP_ITER")
 
 
@@ -44,7 +45,10 @@ def target(code: types.CodeType, lasti: int) -> Target:
     in an expression.
     """
     instructions, offsets = instructions_of(code)
-    return target_at(instructions, bisect.bisect_right(offsets, lasti))
+    index = bisect.bisect_right(offsets, lasti)
+    if _is_at(instructions, index - 1, _UNPACKING):
+        return None  # see `elements`
+    return target_at(instructions, index)
 
 
 def target_at(
@@ -185,13 +189,16 @@ def _leaves(names: Target) -> Iterator[str]:
 # ---- elements of what is unpacked -----------------------------------------------------
 
 
-def appended(code: types.CodeType, lasti: int) -> tuple[Target, ...]:
-    """Return the names of all elements of a list, if the result is one of these.
+def elements(code: types.CodeType, lasti: int) -> tuple[Target, ...]:
+    """Return the names of all that is unpacked, if the result is one of these.
 
-    The list is a comprehension that is unpacked, in the same code (Python 3.12).
+    It is an element of a comprehension in the same code (Python 3.12), or the next item
+    of an iterator: `i, j = map(jnp.array, pairs)`.
     """
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti)
+    if _is_at(instructions, index - 1, _UNPACKING):
+        return _unpacking(code, lasti)
     if not _is_at(instructions, index, ("LIST_APPEND",)):
         return ()
     while index < len(instructions) and instructions[index].opname != "END_FOR":
@@ -235,7 +242,7 @@ def _unpacking(code: types.CodeType, lasti: int) -> tuple[Target, ...]:
     """Return the names of what is unpacked at `lasti`, or made there and then unpacked."""
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti) - 1
-    is_unpacking = index >= 0 and _is_at(instructions, index, ("UNPACK_SEQUENCE",))
+    is_unpacking = _is_at(instructions, index, _UNPACKING)
     return _several(target_at(instructions, index if is_unpacking else index + 1))
 
 
@@ -246,4 +253,4 @@ def _several(found: Target) -> tuple[Target, ...]:
 def _is_at(
     instructions: Sequence[dis.Instruction], index: int, names: tuple[str, ...]
 ) -> bool:
-    return index < len(instructions) and instructions[index].opname in names
+    return 0 <= index < len(instructions) and instructions[index].opname in names

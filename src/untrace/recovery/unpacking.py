@@ -1,14 +1,16 @@
-"""Which parameters, and parts of them, a function unpacks: `w, b = params["dense"]`."""
+"""Which variables, and parts of them, a function unpacks: `w, b = params["dense"]`."""
 
 from __future__ import annotations
 
 import dis
+import functools
 import types
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from untrace.optional import makes, optional
-from untrace.recovery.instructions import instructions_of
+from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import Target
 from untrace.recovery.targets import target_at
 
@@ -17,20 +19,22 @@ _SKIPPED = ("CACHE", "RESUME")
 
 
 class Unpacked(NamedTuple):
-    """A parameter, or a part of it, that is unpacked.
+    """A variable, or a part of it, that is unpacked.
 
     Attributes:
-      parameter: Its name.
+      variable: Its name.
       path: The keys that lead to the part; the last one may be a slice.
       target: The names that take what is in it.
+      line: Where that is.
     """
 
-    parameter: str
+    variable: str
     path: tuple[Any, ...]
     target: tuple[Target, ...]
+    line: int
 
     def of(self, value: Any) -> Any:
-        """Return the part of what the parameter holds; None if there is none."""
+        """Return the part of what the variable holds; None if there is none."""
         for key in self.path:
             if type(value) is not dict and type(value) not in (tuple, list):
                 return None
@@ -44,28 +48,54 @@ class Unpacked(NamedTuple):
 @optional(makes(tuple))
 def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
     """Return what a function unpacks of its parameters, each part once."""
-    found: list[Unpacked] = []
-    for one in _unpacked(code):
-        if all(one[:2] != known[:2] for known in found):
-            found.append(one)
-    return tuple(found)
-
-
-def _unpacked(code: types.CodeType) -> Iterator[Unpacked]:
-    instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    changed = set[str]()
+    return _once(
+        one
+        for one, n_stores, _ in _unpacked(code)
+        if n_stores == 0 and one.variable in parameters
+    )
+
+
+@optional(makes(tuple))
+@functools.lru_cache(maxsize=1024)
+def unpacked_locals(code: types.CodeType) -> Sequence[Unpacked]:
+    """Return what a function unpacks of variables that it gave a value once, before."""
+    return _once(
+        one for one, n_stores, n_all in _unpacked(code) if n_stores == n_all == 1
+    )
+
+
+def _once(found: Iterable[Unpacked]) -> tuple[Unpacked, ...]:
+    """Leave out what is unpacked again."""
+    known: list[Unpacked] = []
+    for one in found:  # slices have no hash
+        if all(one[:2] != before[:2] for before in known):
+            known.append(one)
+    return tuple(known)
+
+
+def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
+    """Yield what is unpacked, and how often its variable was given a value: before, at all."""
+    instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
+    stores = Counter(name for one in instructions for name in _stored(one))
+    before = Counter[str]()
     for index, instruction in enumerate(instructions):
-        if instruction.opname.startswith("STORE_"):
-            is_loaded = "LOAD_" in instruction.opname  # the other one
-            changed.update(_variables(instruction)[: 1 if is_loaded else None])
+        before.update(_stored(instruction))
         if instruction.opname != "UNPACK_SEQUENCE":
             continue
         name, path = _source(instructions, index)
-        is_given = name in parameters and name not in changed
-        target = target_at(instructions, index) if is_given else None
+        target = target_at(instructions, index) if name else None
         if isinstance(target, tuple):
-            yield Unpacked(name, path, target)
+            line = listing_of(code).line_at(instruction.offset)
+            yield Unpacked(name, path, target, line), before[name], stores[name]
+
+
+def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
+    """Return the variables that an instruction gives a value."""
+    if not instruction.opname.startswith("STORE_"):
+        return ()
+    is_loaded = "LOAD_" in instruction.opname  # the other one
+    return _variables(instruction)[: 1 if is_loaded else None]
 
 
 def _source(

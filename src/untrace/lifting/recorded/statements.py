@@ -13,7 +13,7 @@ from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearrang
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.naming.containers import Containers
-from untrace.lifting.recorded.naming.unpacking import name_part
+from untrace.lifting.recorded.naming.unpacking import UnpackedLocals, name_part
 from untrace.lifting.recorded.naming.values import hides_arrays
 from untrace.lifting.recorded.repeats.rows import (
     all_rows,
@@ -33,10 +33,14 @@ def write_body(calls: Sequence[Call], writer: Writer) -> None:
     rest, written = list(calls), writer.draft.statements
     containers = Containers(calls, writer)
     containers.write(0)
+    unpacked = UnpackedLocals(calls, writer)
+    n_done = 0
     while rest:
         setting, first = rest[0].setting, len(written)
         _write_next(rest, writer)
-        containers.write(len(calls) - len(rest))
+        n_before, n_done = n_done, len(calls) - len(rest)
+        unpacked.write(n_before, n_done)
+        containers.write(n_done)
         items = entered(setting, writer.setting, writer.program.lifter)
         for statement in written[first:]:
             if statement.context is None:  # no call inside this one has said it

@@ -1,17 +1,18 @@
-"""Unpack the parameters that the user's function unpacks: `w, b = params["dense"]`."""
+"""Unpack what the user's function unpacks: `w, b = params["dense"]`, `x, v = state`."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.record import Target
-from untrace.recovery.unpacking import Unpacked, unpacked
+from untrace.optional import gives, optional
+from untrace.recovery.record import Call, Place, Target
+from untrace.recovery.unpacking import Unpacked, unpacked, unpacked_locals
 from untrace.syntax.names import identifier
 
 
@@ -20,31 +21,100 @@ def unpack_parameters(
 ) -> None:
     """Unpack the parameters that a function unpacks, and parts of them, with its names."""
     for one in unpacked(code):
-        value = one.of(values.get(one.parameter))
+        value = one.of(values.get(one.variable))
         if is_array(value):
             writer.unpacked[id(value)] = one.target
         elif type(value) in (tuple, list) and len(value) == len(one.target):
-            _unpack(value, values[one.parameter], one, writer)
+            _unpack(value, values[one.variable], one, writer)
 
 
-def _unpack(value: Any, parameter: Any, one: Unpacked, writer: Writer) -> None:
+class UnpackedLocals:
+    """What a function unpacks of what its calls return, while they are written.
+
+    Args:
+      calls: All that are written.
+      writer: Writes them.
+    """
+
+    def __init__(self, calls: Sequence[Call], writer: Writer) -> None:
+        self._writer = writer
+        self._calls = calls
+        self._known: dict[str, list[Unpacked]] = {}
+        self._waiting: list[tuple[Unpacked, Any, Call]] = []
+        for code in {item.place.code for item in calls if _is_users(item.place)}:  # type: ignore[union-attr]
+            for one in unpacked_locals(code):
+                self._known.setdefault(one.variable, []).append(one)
+
+    @optional(gives(None))
+    def write(self, n_before: int, n_done: int) -> None:
+        """Write what is unpacked between the calls that are done and the next one."""
+        if not self._known:
+            return
+        for item in self._calls[n_before:n_done]:
+            for name, value in _held(item.target, item.result):
+                for one in self._known.get(name, ()):
+                    self._waiting.append((one, value, item))
+        following = self._calls[n_done] if n_done < len(self._calls) else None
+        for waiting in [*self._waiting]:
+            one, value, item = waiting
+            if _is_due(one, item, following):
+                self._waiting.remove(waiting)
+                part = one.of(value)
+                if type(part) in (tuple, list) and len(part) == len(one.target):
+                    statement = _unpack(part, value, one, self._writer)
+                    if statement is not None:
+                        self._writer.stand_with(item, statement)
+                        statement.site = item.place, one.line
+
+
+def _is_users(place: Place | None) -> bool:
+    return place is not None and place.is_users
+
+
+def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the variables that a result was bound to, and what they hold."""
+    if isinstance(target, str):
+        yield target, value
+    elif isinstance(target, tuple) and isinstance(value, (tuple, list)):
+        for name, part in zip(target, value):  # type: ignore[assignment]
+            yield from _held(name, part)
+
+
+def _is_due(one: Unpacked, item: Call, following: Call | None) -> bool:
+    """Whether a variable is unpacked before the next call is made."""
+    if following is None or following.place is None or item.place is None:
+        return True
+    here, after = item.place, following.place
+    is_same = (here.code, here.loop, item.turn) == (
+        after.code,
+        after.loop,
+        following.turn,
+    )
+    return not is_same or after.line > one.line
+
+
+def _unpack(
+    value: Any, parameter: Any, one: Unpacked, writer: Writer
+) -> Statement | None:
     """Write `a, b = parameter[...]`; its parts are known by these names then."""
     *_, last = one.path or (None,)
     around = one._replace(path=one.path[:-1]).of(parameter)
     key = writer.values.key(around if isinstance(last, slice) else value)
     found = writer.values.find(key) if key is not None else None
     if found is None or id(found[0]) not in writer.owned:
-        return
+        return None
     name, path = found
     held = name.held if path or isinstance(last, slice) else value
     if held is None:
-        return
+        return None
     name.uses += 1
     whole = Term([Ref(name, path + _slice_text(last))])
     writer.values.forget(name)
     names = tuple([name_part(v, t, writer) for v, t in zip(value, one.target)])
     writer.values.define(held, name)
-    writer.draft.statements.append(Statement(names, whole))
+    statement = Statement(names, whole)
+    writer.draft.statements.append(statement)
+    return statement
 
 
 def _slice_text(key: Any) -> str:

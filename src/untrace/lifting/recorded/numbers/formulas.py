@@ -86,11 +86,15 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
 
 
 def _constant(formula: Formula, writer: Writer) -> Term | None:
-    """Name a constant of the user's module, `1 - TAU`, or an argument that is static."""
+    """Name a constant of the user's module, `1 - TAU`, or an argument that is static.
+
+    What an object of the user holds is called like one of the module: `0.5 * DT`.
+    """
     is_static = formula.is_given and _is_static(formula.name, writer)
-    if not (formula.is_constant or is_static) or writer.in_library:
+    is_raised = is_static or formula.is_attribute
+    if not (formula.is_constant or is_raised) or writer.in_library:
         return None
-    name = constant_name(formula.name) if is_static else formula.name
+    name = constant_name(formula.name) if is_raised else formula.name
     if not name:
         return None
     text = spell_float(formula.value)
