@@ -17,6 +17,7 @@ from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.naming.naming import name_locals, targets
+from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import arrays_in
@@ -94,6 +95,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     _write_calls(calls, writer)
     if not program.is_one_call:
         name_locals(run.locals, writer)
+        name_results(result, run.locals, writer)
     draft.result = writer.value(result)
     if not is_jitted and _hoists(calls):
         decorators.append(program.home_term(("jax", "jit")))

@@ -21,6 +21,7 @@ from untrace.lifting.recorded.functions.parameters import (
     with_used_defaults,
 )
 from untrace.lifting.recorded.naming.naming import name_locals
+from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
@@ -195,6 +196,7 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     unpack_parameters(body.parameters, body.code, writer)
     writer.body(body.calls)
     name_locals(body.locals, writer)
+    name_results(body.result, body.locals, writer)
     draft.result = writer.value(body.result)
     draft.parameters = with_used_defaults(draft.parameters)
     named = {p.name: p.name.held for p in draft.parameters}

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.functions.parameters import (
     trailing_defaults,
 )
 from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, rename
+from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.plan import Plan
@@ -92,6 +93,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     handed_on = program.plan.handed_on.get(item, ())
     hints = [(id(one.value), identifier(one.hint)) for one in handed_on if one.hint]
     name_nameless(hints, inner)
+    name_results(shown.result, body.locals, inner)
     draft.result = inner.value(shown.result)
     annotate(draft, dict(made), shown.result, inner, body, [value for _, value in made])
     program.open_calls.pop()

@@ -187,9 +187,15 @@ def _held_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
 
 
 def _name_of_object(value: Any, body: Body) -> str:
-    """Name the object of a method: a layer holds parameters, an optimizer of flax state."""
+    """Name the object of a method: a layer holds parameters, an optimizer of flax state.
+
+    One of a class of the user's alone is called after that.
+    """
     is_layer = body.code.co_name == "__call__" or not has_state(value)
-    return "params" if is_layer else snake_case(type(value).__name__)
+    bases = type(value).__mro__[1:]
+    is_plain = not any(base.__module__ != "builtins" for base in bases)
+    is_users = is_plain and not is_library_class(type(value))
+    return snake_case(type(value).__name__) if is_users or not is_layer else "params"
 
 
 def trailing_defaults(

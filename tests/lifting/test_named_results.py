@@ -1,0 +1,73 @@
+"""What a function returns has the names of the fields, keys and variables that hold it."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tests.lifting.test_containers import recover
+
+X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
+
+
+class Contact(NamedTuple):
+    normal: jax.Array
+    depth: jax.Array
+
+
+def test_a_container_that_is_returned_twice_is_written_once():
+    def f(x, y):
+        def step(carry, row):
+            carry = Contact(carry.normal * row, carry.depth + row)
+            return carry, carry
+
+        scanned = jax.lax.scan(step, Contact(x[0], y[0]), y)
+        out = (x * 2, y)
+        return out, [out], scanned
+
+    text = recover(f, X, X)
+    assert "    out = (x * 2, y)\n    return out, [out], scan" in text, text
+    assert "return carry, carry\n" in text, text
+
+
+def test_one_that_no_variable_holds_any_more_is_written_twice():
+    def f(x):
+        out = (x * 2, jnp.sin(x))
+        pair = out, out
+        out = x
+        return pair, out
+
+    assert "(product, sin), (product, sin)" in recover(f, X)
+
+
+def test_values_are_called_after_the_keys_that_they_were_put_into():
+    def f(params):
+        d = dict(params)
+        d["density"] = d["mass"] / d["volume"] ** 2
+        d["energy"] = d["density"] + d["mass"]
+        d["k"] = 1 - d["energy"] - d["density"]
+        return d
+
+    text = recover(f, {"mass": X, "volume": X + 1})
+    assert 'density = params["mass"] / params["volume"] ** 2\n' in text, text
+    assert 'energy = density + params["mass"]\n' in text
+    assert '"k": 1 - energy - density,' in text
+
+
+def test_values_are_called_after_the_fields_that_they_are_returned_in():
+    def f(x):
+        return Contact(normal=x / jnp.max(x), depth=x * 2), (x * 2).sum()
+
+    def g(x):
+        contact = x / jnp.max(x)
+        return Contact(contact, jnp.sin(contact) * contact)
+
+    text = recover(f, X)
+    assert "Contact(normal=x / jnp.max(x), depth=x * 2)" in text, text  # folded still
+    assert "Contact(normal=contact, depth=jnp.sin(contact) * contact)" in recover(g, X)
+
+    def h(x):
+        return next(Contact(one, one * 2) for one in [x / jnp.max(x)])
+
+    assert "normal = x / jnp.max(x)\n" in recover(h, X)
