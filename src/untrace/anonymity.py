@@ -112,9 +112,12 @@ def _anonymous(source: Source, options: Options) -> Source:
     notes = tuple(_notes((*source.report.notes, *left_out_notes())))
     notes = (*notes, *_left_strings(body, {*renamed.keys.values(), FUNCTION}))
     report = Report("unverified", notes=notes)
+    is_rolled = source.report.strength == "rerolled"  # only values tell about its scans
     if options.verify:
         with jaxapi.deep_recursion():
-            report = check_module(module, captured, notes)
+            report = check_module(module, captured, notes, compares_values=is_rolled)
+        if is_rolled and report.strength == "numeric":
+            report = replace(report, strength="rerolled")
         unproved = tuple(map(_nameless, report.unproved))
         told = tuple(
             f"{one.partition(':')[0].rstrip('.')}." for one in report.differences
@@ -122,7 +125,7 @@ def _anonymous(source: Source, options: Options) -> Source:
         report = replace(
             report, difference=None, line="", unproved=unproved, differences=told
         )
-    if captured.dimensions and not is_same_everywhere(module, captured, options):
+    if captured.dimensions and not is_same_everywhere(module, captured, is_rolled):
         raise LiftingError("it is another program at other sizes when it is renamed")
     report = replace(report, n_equations=source.report.n_equations)
     return Source(module, report, captured, source.program, options)

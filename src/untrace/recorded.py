@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from untrace import jaxapi
@@ -133,20 +134,42 @@ def _without_calls(captured: Captured, options: Options) -> Captured:
     return captured if options.keep_types else without_types(captured)
 
 
+Attempt = Callable[[Options], tuple[Source, Program, Rewriter]]
+"""Writes the program, with what is known by then, and verifies it."""
+
+
 def _best(captured: Captured, options: Options, progress: Progress) -> Source:
-    """Write the program until it is proved; what differs is written one step lower."""
+    """Write the program until it is proved; then with scans in place of repeated calls.
+
+    Nothing but values tells about those, so all else of the text has to be proved before.
+    """
     with jaxapi.paused_collection(), jaxapi.deep_recursion():
         block = from_jaxpr(captured.jaxpr)
     opener = Opener(options.keep_types)
     plan = Plan(captured.recording, expand=options.expand)
-    unmerged: set[str] = set()
-    suspects: set[str] = set()
 
-    def attempt() -> tuple[Source, Program, Rewriter]:
+    def attempt(given: Options) -> tuple[Source, Program, Rewriter]:
         rewriter = Rewriter(accepts, frozenset(plan.excluded))
-        made = _attempt(captured, options, block, plan, rewriter, opener, progress)
+        made = _attempt(captured, given, block, plan, rewriter, opener, progress)
         return *made, rewriter
 
+    if options.reroll != "scan" or not options.verify:
+        return _proved(options, plan, attempt)
+    proved = _proved(replace(options, reroll="auto"), plan, attempt)
+    if not proved.report.is_verified:
+        return proved
+    rolled, _, _ = attempt(options)
+    report = rolled.report
+    if report.strength == "numeric" and rolled.module.body != proved.module.body:
+        return replace(rolled, report=replace(report, strength="rerolled"))
+    return rolled if report.is_verified else replace(proved, options=options)
+
+
+def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
+    """Write the program until it is proved; what differs is written one step lower."""
+    attempt = partial(attempt_with, options)
+    unmerged: set[str] = set()
+    suspects: set[str] = set()
     while True:
         source, program, rewriter = attempt()
         report = source.report
@@ -272,7 +295,5 @@ def _attempt(
             report = check_module(module, captured, notes, compares_values=by_values)
     else:
         report = Report("unverified", notes=notes)
-    if options.reroll == "scan" and report.strength == "numeric":
-        report = replace(report, strength="rerolled")
     report = replace(report, n_equations=count_blocks(block)[0])
     return Source(module, report, captured, block, options), program

@@ -91,7 +91,8 @@ def with_dimensions(
         axes = [item.axes for item in classes]
         written = written_with(samples, axes, options.anonymous)
         source = untrace_recorded(written, options, progress)
-        file = _File(source.module, written, options, prober, classes, budget)
+        is_rolled = source.report.strength == "rerolled"
+        file = _File(source.module, written, is_rolled, prober, classes, budget)
         note_progress("comparing at other sizes")
         wrong, tried = file.wrong()
         if not wrong and source.report.is_verified:
@@ -104,9 +105,12 @@ def with_dimensions(
     return None
 
 
-def is_same_everywhere(module: Module, captured: Captured, options: Options) -> bool:
-    """Whether a module is the program of the original at all sizes tried."""
-    return not _failed(module, captured, options, 0)
+def is_same_everywhere(module: Module, captured: Captured, is_rolled: bool) -> bool:
+    """Whether a module is the program of the original at all sizes tried.
+
+    One with scans in place of repeated calls is another program, whose values are compared.
+    """
+    return not _failed(module, captured, is_rolled, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +122,14 @@ class _File:
 
     module: Module
     written: Captured
-    options: Options
+    is_rolled: bool
     prober: Prober
     classes: Sequence[Varied]
     budget: Budget
 
     def wrong(self) -> tuple[set[int], Captured]:
         """Return the dimensions that must not have names, and all that was tried."""
-        wrong = self._blamed(_failed(self.module, self.written, self.options, 0))
+        wrong = self._blamed(_failed(self.module, self.written, self.is_rolled, 0))
         if wrong:
             return wrong, self.written
         with jaxapi.deep_recursion():
@@ -133,7 +137,7 @@ class _File:
         tried = self._with(trials)
         n_known = len(self.written.dimensions.samples)
         compared: list[bool] = []
-        for is_same in _compared(self.module, tried, self.options, n_known):
+        for is_same in _compared(self.module, tried, self.is_rolled, n_known):
             compared.append(is_same)
             if self.budget.is_over():
                 break
@@ -154,7 +158,7 @@ class _File:
         sizes = [c.size + change for c, change in zip(self.classes, changes)]
         tried = self._with(list(self.prober.alone(self.classes, sizes)))
         n_known = len(self.written.dimensions.samples)
-        failed = _failed(self.module, tried, self.options, n_known)
+        failed = _failed(self.module, tried, self.is_rolled, n_known)
         return {i for changes in failed for i in _only(changes)}
 
     def _with(self, trials: Sequence[Trial]) -> Captured:
@@ -168,21 +172,21 @@ class _File:
 
 
 def _failed(
-    module: Module, captured: Captured, options: Options, first: int
+    module: Module, captured: Captured, is_rolled: bool, first: int
 ) -> list[tuple[int, ...]]:
     """List the changes of the samples, from one on, at which a file is another program."""
-    compared = list(_compared(module, captured, options, first))
+    compared = list(_compared(module, captured, is_rolled, first))
     return _changes(captured, first, compared)
 
 
 def _compared(
-    module: Module, captured: Captured, options: Options, first: int
+    module: Module, captured: Captured, is_rolled: bool, first: int
 ) -> Iterator[bool]:
     """Yield for each sample, from one on, whether a file is the program there."""
     dimensions: Dimensions = captured.dimensions
     expect(len(dimensions.samples) - first)
     for index in range(first, len(dimensions.samples)):
-        yield _is_same(module, captured, index, options)
+        yield _is_same(module, captured, index, is_rolled)
         tick()
 
 
@@ -204,16 +208,15 @@ def _only(changes: Sequence[int]) -> list[int]:
     return changed if len(changed) == 1 else []
 
 
-def _is_same(module: Module, captured: Captured, index: int, options: Options) -> bool:
+def _is_same(module: Module, captured: Captured, index: int, is_rolled: bool) -> bool:
     """Whether the file, set to other sizes, is what the function does there."""
     dimensions: Dimensions = captured.dimensions
     sample: Captured = dimensions.samples[index]
-    if options.reroll == "scan":  # another program, whose values are compared
+    if is_rolled:
         sample = replace(sample, values=tuple(_values(captured, sample)))
     body = dimensions.resized(module.body, index + 1)
     report = check_module(replace(module, body=body), sample)
-    is_rerolled = options.reroll == "scan" and report.strength == "numeric"
-    return report.is_verified or is_rerolled
+    return report.is_verified or (is_rolled and report.strength == "numeric")
 
 
 def _values(captured: Captured, sample: Captured) -> Iterator[Any]:

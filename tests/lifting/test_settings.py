@@ -163,25 +163,25 @@ def test_setting_around_a_comprehension() -> None:
     def scaled(w: Any, x: Any) -> Any:
         return x * (jnp.einsum("ij,ij->", w, x) - 1.0)
 
-    def f(x: Any, w: Any) -> Any:
+    def f(xs: Any, ws: Any) -> Any:
         with jax.default_matmul_precision("tensorfloat32"):
-            made = [scaled(w, x) for w, x in zip([x, w[:2]], [w, x[:2]])]
-            return jnp.sum(made[0]) + made[1]
+            made = [scaled(w, x) for w, x in zip(ws, xs)]
+            return jnp.sum(made[0]), made[1]
 
-    found = recover(f).partition("def f(")[2]
+    found = recover(f, [X, X[:2]], [W, W[:2]]).partition("def f(")[2]
     assert " in zip(" in found.partition("with jax.default_matmul_precision")[2]
 
 
 def test_setting_of_a_part_of_each_turn_is_in_a_loop() -> None:
-    def f(x: Any, w: Any) -> Any:
+    def f(xs: Any, ws: Any) -> Any:
         made = []
-        for a, b in zip([x, w[:2]], [w, x[:2].T]):
+        for a, b in zip(xs, ws):
             with jax.default_matmul_precision("highest"):
                 c = a @ b
             made.append(c + a @ b)
         return made
 
-    found = recover(f)
+    found = recover(f, [X, X[:2]], [W, W])
     assert f"    {PRECISION}            c = a @ b\n        made.append(" in found
 
 

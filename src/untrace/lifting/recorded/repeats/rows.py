@@ -137,8 +137,9 @@ def _unpack_results(draft: Draft) -> None:
     made: dict[int, Statement] = {}
     kept: list[Statement] = []
     for statement in draft.statements:
-        ref = statement.term.parts[0] if len(statement.term.parts) == 1 else None
-        whole = made.get(id(ref.resolved().name)) if type(ref) is Ref else None
+        part = statement.term.parts[0] if len(statement.term.parts) == 1 else None
+        ref = part.resolved() if type(part) is Ref else None
+        whole = made.get(id(ref.name)) if ref is not None and not ref.path else None
         if whole is not None and isinstance(statement.targets, tuple):
             name = whole.targets
             if isinstance(name, Name) and name.uses == 1 and not name.captured:
