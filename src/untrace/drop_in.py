@@ -22,6 +22,7 @@ from untrace.capture.signature import bound_arguments
 from untrace.capture.trees import build
 from untrace.errors import CallError
 from untrace.verification.compare import are_same_values
+from untrace.verification.identity import identity
 
 _AGAIN = "Recover it again with such an argument."
 
@@ -96,7 +97,9 @@ class _Arguments:
         self.are_wide = are_wide  # the types of the inputs, of 64 bits
         self.names = [item.given for item in convention.bound]
         self.defaults = _defaults(convention.function)
-        self.trees = [convention.arguments]  # those that were found to be the same
+        self.is_plain = _is_plain(convention.arguments)
+        # Those that were found to be the same. What nodes hold may call others equal.
+        self.trees: dict[Any, Any] = {}
 
     def values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The values of the arguments that are not static."""
@@ -133,16 +136,19 @@ class _Arguments:
 
     def _check_trees(self, values: Sequence[Any]) -> None:
         tree = jax.tree.structure(list(values))
-        if any(_are_equal(tree, known) for known in self.trees):
-            return
         wanted = self.convention.arguments
+        if self.is_plain and tree == wanted:
+            return
+        key = identity(tree)
+        if key in self.trees:
+            return
         for name, one, other in zip(self.names, wanted.children(), tree.children()):
             if not are_same_values(one, other):
                 raise CallError(
                     f"argument `{name}` is another tree than the program was traced "
                     f"with:\n  traced  {one}\n  given   {other}\n{_AGAIN}"
                 )
-        self.trees.append(tree)
+        self.trees[key] = tree  # which keeps what the key tells by its address
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
@@ -153,11 +159,16 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
     return {n: p.default for n, p in parameters.items() if p.default is not p.empty}
 
 
-def _are_equal(tree: Any, other: Any) -> bool:
-    try:
-        return bool(tree == other)
-    except Exception:  # an `==` of what nodes hold: arrays have no truth value
-        return False
+def _is_plain(tree: Any) -> bool:
+    """Whether a tree has Python's containers alone, and its dicts plain strings as keys."""
+    node = tree.node_data()
+    if node is None:
+        return True
+    kind, rest = node
+    is_plain = kind in (tuple, list, type(None)) or (
+        kind is dict and all(type(key) is str for key in rest)
+    )
+    return is_plain and all(map(_is_plain, tree.children()))
 
 
 def _expect(what: str, known: Any, value: Any) -> None:

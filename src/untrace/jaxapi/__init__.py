@@ -276,6 +276,7 @@ from untrace.jaxapi.sharding import (
 from untrace.jaxapi.state import LEAVES_MARK as LEAVES_MARK
 from untrace.jaxapi.state import (
     CheckedErrors,
+    FlatCallback,
     HostCall,
     NDIndexer,
     Ref,
@@ -360,6 +361,7 @@ __all__ = [
     "DropVar",
     "Exported",
     "ExtendedDType",
+    "FlatCallback",
     "FrozenDict",
     "HashablePartial",
     "HiPrimitive",

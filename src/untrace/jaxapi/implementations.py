@@ -14,6 +14,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import jax
@@ -45,6 +46,8 @@ def library_of(primitive: Any) -> str:
     return "" if function is None or root in _JAX else root
 
 
+# The primitives whose derivatives are asked about: that of one may hold it again.
+_asked_about: ContextVar[frozenset[Any]] = ContextVar("asked_about", default=frozenset())
 _Asked = TypeVar("_Asked", bound=Callable[[Any, Mapping[str, Any], Any, Any], Any])
 MAX_REMEMBERED = 1024
 
@@ -65,7 +68,8 @@ def _remembered(function: _Asked) -> _Asked:
         given = tuple([(name, _exact(value)) for name, value in sorted(params.items())])
         types, settings = (tuple(avals), tuple(out_avals)), _config.trace_context()
         rules = _rules(primitive)
-        key = primitive, tuple(map(id, rules)), given, types, settings
+        around = _asked_about.get()
+        key = primitive, tuple(map(id, rules)), given, types, settings, around
         if key not in known:
             answer = function(primitive, params, avals, out_avals)
             if len(known) >= MAX_REMEMBERED:
@@ -214,6 +218,8 @@ def differentiates_otherwise(
 
     A solver, for one, may give what it has factorised beside the matrix, and differentiate
     by the matrix alone. Where the primitive cannot be differentiated, nothing is other.
+    A rule may do something else for operands that are not perturbed, so each is perturbed
+    alone, too; and primitives in a derivative may have other derivatives themselves.
     """
     inner = _implementation(primitive, params, avals, out_avals)
     floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
@@ -223,21 +229,29 @@ def differentiates_otherwise(
     if not floats or not results:
         return False
 
-    def tangents(function: _Flat) -> _Flat:
+    def tangents(function: _Flat, places: Sequence[int]) -> _Flat:
         def run(*args: Any) -> list[Any]:
-            of_floats, primals = _of_floats(function, args[: len(avals)], floats)
+            of_floats, primals = _of_floats(function, args[: len(avals)], places)
             _, made = jax.jvp(of_floats, primals, list(args[len(avals) :]))
             return [made[i] for i in results]
 
         return run
 
-    types = [*avals, *[avals[i] for i in floats]]
+    functions = bound(primitive, params), _evaluating(inner)
+    alone = [[i] for i in floats] if floats[1:] else []
+    token = _asked_about.set(_asked_about.get() | {primitive})
     try:
-        functions = bound(primitive, params), _evaluating(inner)
-        made = [trace_flat(tangents(function), types) for function in functions]
-        return not _is_same(*[_opened(_opened(j), is_plain=True) for j in made])
+        for places in (floats, *alone):
+            types = [*avals, *[avals[i] for i in places]]
+            made = [trace_flat(tangents(f, places), types) for f in functions]
+            plain = [_opened(_opened(j, True), True, is_plain=True) for j in made]
+            if not _is_same(*plain):
+                return True
     except Exception:  # a rule may want other things than that all is perturbed
         return True
+    finally:
+        _asked_about.reset(token)
+    return False
 
 
 @_remembered
@@ -360,16 +374,20 @@ def _is_same(one: Any, other: Any) -> bool:
     return str(one) == str(other) and _same_constants(one, other)
 
 
-def _opened(jaxpr: Any, is_plain: bool = False) -> Any:
+def _opened(jaxpr: Any, is_derived: bool = False, is_plain: bool = False) -> Any:
     """Put what the primitives of libraries in a jaxpr compute in their places.
 
-    If it is to be plain, copies and what no result needs are left out.
+    If that may be differentiated, those that have other derivatives stay.
+    If it is to be plain, copies and what no result needs are left out, and constants that
+    are one number are literals.
 
     Outside of `jax.jit`, lineax marks its solutions by a primitive that does nothing,
     behind which its code does not see constants. What depends on none but them is
     computed.
     """
     body, consts = split_jaxpr(jaxpr)
+    if is_plain:
+        consts = [*map(_as_literal, consts)]
 
     def run(*args: Any) -> list[Any]:
         values = dict(zip([*body.constvars, *body.invars], [*consts, *args]))
@@ -380,11 +398,20 @@ def _opened(jaxpr: Any, is_plain: bool = False) -> Any:
         for eqn in _needed(body) if is_plain else body.eqns:
             operands = list(map(read, eqn.invars))
             is_copy = is_plain and eqn.primitive.name == "copy"
-            made = operands if is_copy else _evaluated(eqn, operands)
+            made = operands if is_copy else _evaluated(eqn, operands, is_derived)
             values.update(zip(eqn.outvars, made))
         return list(map(read, body.outvars))
 
     return trace_flat(run, jaxpr.in_avals)
+
+
+def _as_literal(const: Any) -> Any:
+    """Return an array of one number as that number, of the same type."""
+    is_number = isinstance(const, np.ndarray | jax.Array) and const.ndim == 0
+    if not is_number or jax.numpy.issubdtype(const.dtype, jax.dtypes.extended):
+        return const
+    number = np.asarray(const)[()]
+    return number.item() if getattr(const, "weak_type", False) else number
 
 
 def _needed(body: Any) -> list[Any]:
@@ -398,11 +425,14 @@ def _needed(body: Any) -> list[Any]:
     return kept[::-1]
 
 
-def _evaluated(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
+def _evaluated(eqn: Any, operands: Sequence[Any], is_derived: bool) -> Sequence[Any]:
     """Evaluate an equation, that of a library as what it computes."""
     primitive = eqn.primitive
     avals = [[atom.aval for atom in atoms] for atoms in (eqn.invars, eqn.outvars)]
     inner = _implementation(primitive, eqn.params, *avals)
+    if inner is not None and is_derived and primitive not in _asked_about.get():
+        is_other = differentiates_otherwise(primitive, eqn.params, *avals)
+        inner = None if is_other else inner
     if inner is not None:
         return eval_jaxpr(*split_jaxpr(inner), *operands)
     is_known = not any(isinstance(operand, Tracer) for operand in operands)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+from jax._src import callback as _callback
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src.state import indexing as _indexing
@@ -23,6 +24,8 @@ Ref = getattr(_core, "Ref", ())
 AbstractRef = _state_types.AbstractRef
 NDIndexer = _indexing.NDIndexer
 RefSlice = _indexing.Slice
+FlatCallback: Any = vars(_callback)["_FlatCallback"]
+"""What a callback primitive that returns values holds: a function, and a tree."""
 
 
 def is_ref_aval(aval: Any) -> bool:

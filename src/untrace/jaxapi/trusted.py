@@ -86,8 +86,11 @@ def kept_on(array: Any) -> Any:
 
 
 def is_of_jax(value: Any) -> bool:
-    """Whether JAX defines a function or class."""
-    module = getattr(value, "__module__", None) or ""
+    """Whether JAX defines a function or class; `functools.wraps` makes none of them JAX's."""
+    if isinstance(value, types.FunctionType):
+        module = str(value.__globals__.get("__name__", ""))
+    else:
+        module = getattr(value, "__module__", None) or ""
     return module.split(".", 1)[0] in ("jax", "jaxlib")
 
 

@@ -18,6 +18,7 @@ import functools
 import hashlib
 import logging
 import struct
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -31,7 +32,9 @@ from untrace.objects import attributes_of
 # Where the type of a number counts: params that are compiled as what they are, and what
 # functions close over or are given, which counts as a whole.
 EXACT_PARAMS = frozenset({"attributes"})
-HOLDING_KINDS = frozenset({"function", "partial", "method", "builtin", "WrappedFun"})
+HOLDING_KINDS = frozenset(
+    {"function", "partial", "method", "builtin", "WrappedFun", "host call"}
+)
 
 Kind = tuple[Any, ...]
 Children = tuple[tuple[str, Any], ...]
@@ -46,10 +49,11 @@ class Parts(NamedTuple):
       sees_globals: It is a function; what it sees of its module counts, too, where
         another of the same code may see another one (`seen_globals`).
       is_opaque: Nothing can be said about the value, except that it is itself.
-      has_equality: Its class defines `==`, and its fields may hold caches: objects
-        that are equal may be taken to be the same.
-      numpy_type: The dtype of a number of NumPy, which counts where numbers are not
-        only sizes or axes (see `EXACT_PARAMS`).
+      has_equality: Its class is one of JAX or Python and defines `==`, and its fields may
+        hold caches: objects that are equal may be taken to be the same. Another class may
+        leave out of its `==` what counts.
+      exact_type: The dtype of a number of NumPy, or the subclass that a number or text is
+        of, which counts where numbers are not only sizes or axes (see `EXACT_PARAMS`).
       witness: A class, module or primitive that `kind` only names, which must be the
         same object in one process.
     """
@@ -59,7 +63,7 @@ class Parts(NamedTuple):
     sees_globals: bool = False
     is_opaque: bool = False
     has_equality: bool = False
-    numpy_type: str = ""
+    exact_type: str = ""
     witness: Any = None
 
 
@@ -120,28 +124,35 @@ def _bool(value: Any) -> Parts:
 
 
 def _int(value: Any) -> Parts:
-    return Parts(("int", int(value)))
+    return Parts(("int", int(value)), exact_type=_below(value, int))
 
 
 def _numpy_number(value: Any) -> Parts:
     """Take it as Python's: in shapes and axes these come and go without a meaning."""
-    return take_apart(value.item())._replace(numpy_type=str(value.dtype))
+    return take_apart(value.item())._replace(exact_type=str(value.dtype))
 
 
 def _float(value: Any) -> Parts:
-    return Parts(("float", struct.pack("<d", value)))
+    return Parts(("float", struct.pack("<d", value)), exact_type=_below(value, float))
 
 
 def _complex(value: Any) -> Parts:
-    return Parts(("complex", struct.pack("<dd", value.real, value.imag)))
+    bits = struct.pack("<dd", value.real, value.imag)
+    return Parts(("complex", bits), exact_type=_below(value, complex))
 
 
 def _text(value: Any) -> Parts:
     # Of a subclass, too, the text is what is compiled.
     if isinstance(value, str):
-        return Parts(("str", str.__str__(value)))
-    name = "bytearray" if isinstance(value, bytearray) else "bytes"
-    return Parts((name, bytes(memoryview(value))))
+        return Parts(("str", str.__str__(value)), exact_type=_below(value, str))
+    kind = bytearray if isinstance(value, bytearray) else bytes
+    bits = bytes(memoryview(value))
+    return Parts((kind.__name__, bits), exact_type=_below(value, kind))
+
+
+def _below(value: Any, plain: type) -> str:
+    """Name the class of a value that is of a subclass."""
+    return "" if type(value) is plain else class_name(type(value))
 
 
 def _enum(value: enum.Enum) -> Parts:
@@ -300,8 +311,14 @@ def _global_names(code: types.CodeType, access: str = "") -> frozenset[str]:
       code: The code.
       access: How: "LOAD", "STORE" or "DELETE"; any way if empty.
     """
-    wanted = f"{access}_GLOBAL"
-    steps = [step for step in dis.get_instructions(code) if wanted in step.opname]
+    wanted = [f"{access}_GLOBAL"]
+    if access in ("", "LOAD"):  # the body of a class reads its own names, or the module's
+        wanted += ["LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"]
+    steps = [
+        step
+        for step in dis.get_instructions(code)
+        if any(name in step.opname for name in wanted)
+    ]
     inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
     return frozenset(step.argval for step in steps).union(
         *[_global_names(const, access) for const in inner]
@@ -322,13 +339,15 @@ def seen_globals(function: Any) -> Children:
 
 
 _PLAIN = (tuple, list, dict)
-_CHANGEABLE = frozenset({list, dict, set, bytearray})
+_CHANGEABLE = frozenset({list, dict, set, bytearray, np.ndarray})
 
 
 def changeable(value: Any) -> tuple[Any, ...]:
     """List the objects by which functions that hold `value` may act on each other."""
     if isinstance(value, types.FunctionType):
         return () if jaxapi.is_of_jax(value) else value.__closure__ or ()
+    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+        value = value.base  # views of one buffer
     return (value,) if type(value) in _CHANGEABLE else ()
 
 
@@ -352,11 +371,19 @@ def _function(value: types.FunctionType) -> Parts:
     closure = [(f"closure {n}", _cell(c)) for n, c in zip(code.co_freevars, cells)]
     defaults = [("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__)]
     attributes = [] if jaxapi.is_of_jax(value) else _attributes(value)
+    looks_around = bool(_global_names(code) & _WHOLE_MODULE)
     return Parts(
         ("function", code_key(code), *_stood_in_for(value)),
         (*closure, *defaults, *attributes),
         sees_globals=True,
+        witness=value.__globals__ if looks_around else None,
     )
+
+
+_WHOLE_MODULE = frozenset({"globals", "eval", "exec", "vars"})
+"""What a function may read any name of its module by."""
+_SAID = ("__name__", "__qualname__", "__doc__", "__annotations__", "__module__")
+"""What a function says of itself, which counts only where its code may read it."""
 
 
 def _stood_in_for(function: types.FunctionType) -> Kind:
@@ -368,8 +395,18 @@ def _stood_in_for(function: types.FunctionType) -> Kind:
 
 def _attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
     """What was set on a function, but for what says which function it wraps."""
-    names = sorted(name for name in vars(function) if not name.startswith("__"))
-    return [(f"attribute {name}", vars(function)[name]) for name in names]
+    names = sorted(name for name in vars(function) if name != "__wrapped__")
+    found = [(f"attribute {name}", vars(function)[name]) for name in names]
+    read = _names(function.__code__)
+    said = [name for name in _SAID if name in read]
+    return found + [(f"attribute {name}", getattr(function, name)) for name in said]
+
+
+@functools.cache
+def _names(code: types.CodeType) -> frozenset[str]:
+    """Return all names that a code object, or one inside it, has for anything."""
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return frozenset(code.co_names).union(*map(_names, inner))
 
 
 def _cell(cell: types.CellType) -> Any:
@@ -408,6 +445,15 @@ def _wrapped_fun(value: Any) -> Parts:
             ("in_type", value.in_type),
         ),
     )
+
+
+def _host_call(value: Any) -> Parts:
+    """Take what a callback calls, and the trees of what it is given: objects, too."""
+    call = jaxapi.host_call(value)
+    if call is None:
+        return _object(value)
+    trees = ("in_tree", call.in_tree), ("static_args", call.static_args)
+    return Parts(("host call",), (("function", call.function), *trees))
 
 
 # ---- objects -----------------------------------------------------------------------
@@ -462,6 +508,7 @@ def _symbolic_scope(value: Any) -> Parts:
     return Parts(("SymbolicScope", *jaxapi.scope_constraints(value)))
 
 
+_TRUSTED = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
 # Caches that an object fills while it lives; they are no part of what it is.
 _CACHES = frozenset({"__weakref__", "__dict__", "_hash", "_stripped_weak_type"})
 
@@ -481,6 +528,7 @@ def _object(value: Any) -> Parts:
     # of a typed primitive more than its own, for which operands of all types are alike.
     says_more = _is_dataclass(kind) or isinstance(value, jaxapi.HiPrimitive)
     has_equality = kind.__eq__ is not object.__eq__ and not says_more
+    has_equality = has_equality and kind.__module__.partition(".")[0] in _TRUSTED
     is_opaque = not fields and not _is_value_like(kind)
     text = repr(value) if is_opaque else ""
     return Parts(
@@ -568,6 +616,7 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (types.MethodType, _method),
     (functools.partial, _partial),
     (jaxapi.WrappedFun, _wrapped_fun),
+    (jaxapi.FlatCallback, _host_call),
     (jaxapi.Exported, _exported),
     (jaxapi.SymbolicScope, _symbolic_scope),
     (jax.sharding.Mesh, _mesh),

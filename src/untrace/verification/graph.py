@@ -31,7 +31,7 @@ _CALLS = {
 }
 
 # Primitives that give another value each time, in order, though they declare no effect.
-_DRAWS = frozenset({"rng_uniform"})
+_DRAWS = frozenset({"rng_uniform", "prng_random_bits", "semaphore_read"})
 
 
 Pairs = tuple[tuple[int, int], ...]

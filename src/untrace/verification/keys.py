@@ -296,7 +296,9 @@ class KeyMaker(abc.ABC):
             key = self.shared(value, array_key)
             if not self._is_held:
                 return key
-            return (key, class_name(type(value)), getattr(value, "strides", None))
+            held = (key, class_name(type(value)), getattr(value, "strides", None))
+            found = changeable(value) if self._may_change else ()
+            return (*held, *self.changeable(found))
         return self.parts(value, scope)
 
     def ref(self, ref: Any) -> Key:
@@ -329,7 +331,7 @@ class KeyMaker(abc.ABC):
         if parts.sees_globals:
             kind = (*kind, *self.seeing(kind, value))
         if self._is_exact:
-            kind = (*kind, parts.numpy_type)
+            kind = (*kind, parts.exact_type)
         if self._is_held:
             kind = (*kind, class_name(type(value)))
         if self._is_held and type(value) is dict:

@@ -144,13 +144,14 @@ class ValueWalk(abc.ABC):
             is_same = identity(value) == identity(other)
             return None if is_same else self.differ_values(value, other)
         parts, others = self.parts(value), self.parts(other)
-        if parts.has_equality and type(value) is type(other) and value == other:
+        is_one = parts.has_equality and type(value) is type(other)
+        if is_one and _are_equal(value, other):
             return None
         is_opaque = parts.is_opaque or others.is_opaque
         if is_opaque or parts.kind != others.kind:
             return self.differ_values(value, other)
         is_other = parts.witness is not others.witness
-        is_other |= self.is_exact and parts.numpy_type != others.numpy_type
+        is_other |= self.is_exact and parts.exact_type != others.exact_type
         if is_other or (self.is_held and not _is_laid_out_alike(value, other)):
             return self.differ_values(value, other)
         if parts.sees_globals and value.__globals__ is not other.__globals__:
@@ -342,6 +343,13 @@ def _is_laid_out_alike(value: Any, other: Any) -> bool:
     if type(value) is dict:
         return identity(tuple(value)) == identity(tuple(other))
     return type(value) is not np.ndarray or value.strides == other.strides
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except Exception:  # of arrays, nobody can say
+        return False
 
 
 def is_same_type(aval: Any, other: Any) -> bool:

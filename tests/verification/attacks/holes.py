@@ -79,6 +79,11 @@ hole(
 )
 hole(
     "fingerprint",
+    "the whole module of a function that may read any name of it is no name of a program",
+    "what `globals` in a host function reads of the module",
+)
+hole(
+    "fingerprint",
     "classes, members of enums, modules and primitives are known by their names",
     *holding(
         "a local class",
