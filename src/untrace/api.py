@@ -14,6 +14,7 @@ from untrace import jaxapi
 from untrace.anonymity import untrace_anonymous
 from untrace.capture import Captured
 from untrace.capture.capture import capture
+from untrace.capture.fixed_objects import fixed_note
 from untrace.capture.jaxprs import capture_jaxpr, capture_traced, with_trees
 from untrace.capture.resized import resized
 from untrace.capture.signature import check_static
@@ -226,6 +227,8 @@ def source(
 
     def written(captured: Captured, counter: StageCounter) -> Source:
         notes = (*settings_notes(), *captured.notes)
+        if keep_types and captured.convention is not None and not anonymous:
+            notes = (*notes, *fixed_note(captured.convention.arguments))
         weights = getattr(function, WEIGHTS, ())
         is_exact = captured.is_exact or example_inputs == "given"
         captured = replace(captured, notes=notes, weights=weights, is_exact=is_exact)

@@ -141,3 +141,12 @@ def test_objects_whose_equality_raises_are_compared() -> None:
 
     verdicts = ("equal", "equivalent", "different")
     assert untrace.diff(made(), made())(X).verdict in verdicts
+
+
+def test_the_header_says_what_is_fixed_in_objects_that_a_file_takes() -> None:
+    state = State(X, Config("solver", 1e-6))
+    notes = untrace.source(step, keep_types=True)(state).report.notes
+    assert "What State has beside arrays is fixed at what it was." in notes
+    assert not any("is fixed at" in n for n in untrace.source(step)(state).report.notes)
+    plain = untrace.source(lambda p: p["x"] * 2, keep_types=True)({"x": X})
+    assert not any("is fixed at" in note for note in plain.report.notes)

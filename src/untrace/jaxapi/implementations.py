@@ -47,7 +47,9 @@ def library_of(primitive: Any) -> str:
 
 
 # The primitives whose derivatives are asked about: that of one may hold it again.
-_asked_about: ContextVar[frozenset[Any]] = ContextVar("asked_about", default=frozenset())
+_asked_about: ContextVar[frozenset[Any]] = ContextVar(
+    "asked_about", default=frozenset()
+)
 _Asked = TypeVar("_Asked", bound=Callable[[Any, Mapping[str, Any], Any, Any], Any])
 MAX_REMEMBERED = 1024
 

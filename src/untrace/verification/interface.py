@@ -85,7 +85,7 @@ def _signature(parameters: Sequence[inspect.Parameter]) -> str:
 
 
 _Found = tuple[str, str, str]
-"""What was expected, what there is, and in what they differ."""
+"""What was expected, what there is, and what is said of that."""
 
 
 class _Correspondence:
@@ -124,7 +124,8 @@ class _Correspondence:
         if made.cls is not one.cls or not _are_same_keys([*keys], made.keys):
             return _found(one, made, path)
         if not is_builtin and not _is_same_rest(one.rest, made.rest):
-            return _found(one, made, path)
+            reason = f"what {path} has beside its children differs"
+            return _with_rest(one), _with_rest(made), reason
         return self._pairs(pairs, made.children, path, in_class or not is_builtin)
 
     def _stands_for(self, one: Inner, made: Output | Inner, path: str) -> _Found | None:
@@ -238,6 +239,10 @@ def _is_same_rest(one: Any, other: Any) -> bool:
 
 def _found(one: Outline, made: Outline, path: str) -> _Found:
     return _text(one), _text(made), f"{path} differs"
+
+
+def _with_rest(node: Inner) -> str:
+    return shorten(f"{node.cls.__name__} with {node.rest!r}")
 
 
 def _text(node: Outline) -> str:
