@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from untrace import jaxapi
 from untrace.capture.trees import n_numbers
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.leaf_kinds import map_by_kind
+from untrace.lifting.recorded.calls.leaf_runs import may_be
 from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.calls.tails import tails
 from untrace.lifting.recorded.expressions import built, with_numbers
@@ -68,11 +69,12 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     if not runs and is_map and _has_more(item, writer):
         return _map_over_numbers(item, writer)
     kwargs = {k: v for k, v in item.kwargs.items() if k != "is_leaf"}
-    shown = replace(item, bodies=runs, kwargs=kwargs)
     before = writer.program.tail
     writer.program.n_trials += 1
     try:
-        if _have_one_text(runs, writer):
+        told = _told_apart(runs, writer)
+        if told is not None:
+            shown = replace(item, bodies=told, kwargs=kwargs)
             name = home[1].removeprefix("tree_")
             if writer.in_library and hasattr(jax.tree, name):
                 home = "jax.tree", name
@@ -90,27 +92,59 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     raise Unrolled
 
 
-def _have_one_text(runs: Sequence[Body], writer: Writer) -> bool:
-    """Whether a function did the same for every leaf.
+def _told_apart(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
+    """Return the runs that tell what a function did, if it did the same for every leaf.
 
     If only the shapes differ that a function of the user made, they are written after
     those of the leaves from now on.
     """
-    if _are_alike(runs, writer):
-        return True
-    if writer.in_library:
-        return False
+    found = _telling(runs, writer)
+    if found is not None or writer.in_library:
+        return found
     for tail in tails(runs):
         writer.program.tail = tail
-        if _are_alike(runs, writer):
-            return True
-    return False
+        found = _telling(runs, writer)
+        if found is not None:
+            return found
+    return None
 
 
 def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
-    texts = (_run_text(run, writer) for run in distinct(runs))
-    first = next(texts, None)
-    return all(text == first for text in texts)
+    return _telling(runs, writer) is not None
+
+
+def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
+    """Return the runs that tell what a function did, if all did the same.
+
+    Those on leaves that it closes over do not, if there are others.
+    """
+    drafts = {run: _written(run, writer) for run in distinct(runs)}
+    closed = {(id(ref.name), ref.path) for d in drafts.values() for ref in seen(d)}
+    doubtful = {
+        run: draft
+        for run, draft in drafts.items()
+        if closed & {*_places_of_parameters(draft, writer)}
+    }
+    known = {run: draft for run, draft in drafts.items() if run not in doubtful}
+    if not known:
+        known, doubtful = doubtful, {}
+    # Before they are written, which names their variables.
+    first = next(iter(known.values()), None)
+    if first is not None and not all(may_be(first, d) for d in doubtful.values()):
+        return None
+    texts = [*map(_run_text, known.values())]
+    if any(text != texts[0] for text in texts):
+        return None
+    return list(known) if doubtful else runs
+
+
+def _places_of_parameters(draft: Draft, writer: Writer) -> Iterator[tuple[int, str]]:
+    """Yield where around a function its parameters are held as well."""
+    for parameter in draft.parameters:
+        held = parameter.name.held
+        found = writer.find(id(held)) if is_array(held) else None
+        if found is not None:
+            yield id(found[0]), found[1]
 
 
 def _is_sum(item: Call, name: str) -> bool:
@@ -171,12 +205,11 @@ def _map_by_kind(
     return made
 
 
-def _run_text(run: Body, writer: Writer) -> Any:
+def _run_text(draft: Draft) -> Any:
     """Return what one run of a function does, to compare it with others.
 
     What it sees of the functions around it may have no name yet.
     """
-    draft = _written(run, writer)
     around = [(id(ref.name), ref.path) for ref in seen(draft)]
     made = render(draft)
     return made.parameters, tuple(made.lines), tuple(around)

@@ -1,0 +1,75 @@
+"""Runs of a function on leaves of a tree of which it may close over some.
+
+`jax.tree.map(lambda x: jnp.where(on, x, 0), tree)` where `on` is in the tree: the run on
+that leaf does not tell which of both it takes where. It did the same as the others if it
+may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.tree import Draft, Names, flat
+
+
+def may_be(known: Draft, other: Draft) -> bool:
+    """Whether a run did what another did, if its parameter is what that one closes over.
+
+    Args:
+      known: A run on a leaf that the function does not close over.
+      other: A run on one that it may close over.
+    """
+    if len(known.statements) != len(other.statements):
+        return False
+    if any(s.nested or s.loop for s in (*known.statements, *other.statements)):
+        return False
+    mine, theirs = [*_defined(known)], [*_defined(other)]
+    if len(mine) != len(theirs):
+        return False
+    pairs = _Pairs(dict(zip(map(id, mine), theirs)), known, other)
+    return all(map(pairs.are_alike, _terms(known), _terms(other)))
+
+
+def _defined(draft: Draft) -> Iterator[Name]:
+    """Yield the names of parameters and locals, in order."""
+    for parameter in draft.parameters:
+        yield parameter.name
+    for statement in draft.statements:
+        yield from flat(statement.targets)
+
+
+def _terms(draft: Draft) -> Sequence[Term]:
+    result = [] if draft.result is None else [draft.result.whole()]
+    return [*(statement.term.whole() for statement in draft.statements), *result]
+
+
+class _Pairs:
+    """The names of one run by those of another."""
+
+    def __init__(self, names: dict[int, Name], known: Draft, other: Draft) -> None:
+        self._names = names
+        self._shapes = [_shape(s.targets) for s in known.statements]
+        self._is_one = self._shapes == [_shape(s.targets) for s in other.statements]
+        self._parameters = {id(parameter.name) for parameter in other.parameters}
+
+    def are_alike(self, term: Term, other: Term) -> bool:
+        parts = term.parts
+        if not self._is_one or len(parts) != len(other.parts):
+            return False
+        return all(map(self._is_alike, parts, other.parts))
+
+    def _is_alike(self, part: Part, other: Part) -> bool:
+        if type(part) is not Ref or type(other) is not Ref:
+            return type(part) is type(other) and part == other
+        mine, theirs = part.resolved(), other.resolved()
+        name = self._names.get(id(mine.name))
+        if name is None and id(theirs.name) in self._parameters:
+            return not theirs.path  # what is closed over, or the leaf
+        return (name or mine.name) is theirs.name and mine.path == theirs.path
+
+
+def _shape(targets: Names | None) -> object:
+    if targets is None or isinstance(targets, Name):
+        return targets is None
+    return tuple(map(_shape, targets))

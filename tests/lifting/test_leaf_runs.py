@@ -1,0 +1,64 @@
+"""Functions that are mapped over a tree, and close over some of its leaves."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.lifting.test_containers import recover
+
+X = np.linspace(0.5, 1.5, 3, dtype=np.float32)
+
+
+class Contact(NamedTuple):
+    normal: jax.Array
+    depth: jax.Array
+    active: jax.Array
+
+
+def selected(a, b):
+    active = (a > 0) & (b > 0)
+    contact = Contact(a * 2, jnp.sin(b), active)
+    return jax.tree.map(lambda x: jax.lax.select(active, x, jnp.zeros_like(x)), contact)
+
+
+def scaled(a, b):
+    scale = jnp.sum(a)
+    tree = {"a": a * scale, "b": [b, b + 1], "scale": scale}
+    return jax.tree.map(lambda t: t / scale - jnp.cos(t), tree)
+
+
+def first_is_closed_over(a, b):
+    tree = [a, b, a + b]
+    return jax.tree.map(lambda t: jnp.where(a > 0, t, b), tree)
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (selected, "lambda x: jax.lax.select(active, x, jnp.zeros_like(x)), contact"),
+        (scaled, "lambda t: t / scale - jnp.cos(t), tree"),
+        (first_is_closed_over, "lambda t: jnp.where(a > 0, t, b)"),
+    ],
+)
+def test_leaves_that_a_function_closes_over_are_leaves_like_the_others(function, line):
+    text = recover(function, X, X + 1)
+    assert line in text and text.count("jax.tree.map(") == 1, text
+
+
+def test_what_does_something_else_for_them_is_written_leaf_by_leaf():
+    def f(a, b):
+        tree = {"a": a, "b": b, "c": a + b}
+        return jax.tree.map(lambda t: t / a if t is not a else jnp.sin(t) / t, tree)
+
+    text = recover(f, X, X + 1)
+    assert "jnp.sin(a) / a" in text and "b / a" in text, text
+
+
+def test_of_one_leaf_nobody_can_tell():
+    def f(a):
+        return jax.tree.map(lambda t: t / a, {"a": a}), jnp.sin(a)
+
+    recover(f, X + 2)
