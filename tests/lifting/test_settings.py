@@ -263,3 +263,19 @@ def test_function_that_is_computed_elsewhere_has_one_result() -> None:
         return sine(x) + w
 
     assert "[0]" not in recover(f).partition("def f")[2]
+
+
+def test_what_computes_nothing_stands_under_the_setting_around_it() -> None:
+    def pair(x: Any, w: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            out = [x @ w, w @ x]
+            return out, jnp.sin(x @ x)
+
+    def f(x: Any, w: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            made = jax.lax.cond(True, lambda: pair(x, w), lambda: pair(w, x))
+            both = [made[1], x]
+            return jax.lax.cond(True, lambda b: b, lambda b: b[::-1], both), both, w @ x
+
+    text = recover(f).partition("def f(")[2]
+    assert text.count("with jax.") == 1, text

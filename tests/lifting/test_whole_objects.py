@@ -1,5 +1,6 @@
 """Objects of libraries: built where they are passed, and returned only as far as needed."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -126,3 +127,35 @@ def test_a_tuple_in_an_object_is_not_taken_for_the_object():
     text = recover(lambda x, s: BLOCKS.chain(x, s), x, X)
     assert "blocks.blocks" not in text
     assert "Block(d)" not in text
+
+
+@jax.tree_util.register_pytree_node_class
+class Complex:
+    def __init__(self, w):
+        self.w = w
+
+    def tree_flatten(self):
+        return (self.w,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+    def __mul__(self, other):
+        a, b = self.w[..., 0], self.w[..., 1]
+        c, d = other.w[..., 0], other.w[..., 1]
+        return Complex(jnp.stack([a * c - b * d, a * d + b * c], axis=-1))
+
+    def turned(self, v):
+        return (self * Complex(jnp.stack([v, v], axis=-1)) * self).w
+
+
+def test_a_method_that_is_given_objects_and_new_ones_is_one_function():
+    def f(p, q, v):
+        return jnp.sum((p * q).turned(v))
+
+    given = [Complex(np.ones((3, 2), np.float32)) for _ in range(2)]
+    src = untrace.source(f)(*given, np.ones(3, np.float32))
+    text = str(src)
+    assert src.report.strength == "identical", text
+    assert text.count("def mul") == 1 and "def mul(complex" in text, text

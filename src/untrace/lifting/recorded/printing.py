@@ -11,7 +11,7 @@ from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.folding import note_last_uses
 from untrace.lifting.recorded.functions.returned import returned_text
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.terms import Global, Name, Ref
+from untrace.lifting.recorded.terms import Global, Name, Ref, Term
 from untrace.lifting.recorded.tree import (
     Draft,
     Loop,
@@ -21,7 +21,13 @@ from untrace.lifting.recorded.tree import (
     flat,
     is_folded,
 )
-from untrace.lifting.recorded.withs import Items, shared, under_contexts
+from untrace.lifting.recorded.withs import (
+    FreeRow,
+    Items,
+    placed_between,
+    shared,
+    under_contexts,
+)
 from untrace.lifting.recorded.withs import Row as Line
 from untrace.recovery.user_comments import Remark
 from untrace.syntax.names import RESERVED, identifier
@@ -120,7 +126,7 @@ def _rows(
 ) -> list[Line]:
     """Write the statements, giving names in order."""
     holders = {p.name.text: p.name for p in draft.parameters}
-    rows: list[Line] = []
+    rows: list[FreeRow] = []
     origin, remarks = "", _Remarks()
     for index, statement in enumerate(draft.statements):
         _give_names(statement, index, holders, forbidden)
@@ -138,10 +144,30 @@ def _rows(
             origin = _write(statement, lines, origin)
         else:
             origin = _write_loop(statement.loop, lines, origin, remarks)
-        rows += [(statement.items, line) for line in lines]
+        items = None if _computes_nothing(statement) else statement.items
+        rows += [(items, line) for line in lines]
     remarks.hold(draft.remarks)
     rows += [(draft.returned_in, line) for line in remarks.taken()]
-    return rows
+    return placed_between(rows)
+
+
+def _computes_nothing(statement: Statement) -> bool:
+    """Whether a statement only puts values into a tuple or list, or names one."""
+    is_plain = statement.loop is None and not statement.items
+    return is_plain and _is_display(statement.term)
+
+
+def _is_display(term: Term) -> bool:
+    for part in term.parts:
+        folded = part.resolved().name.folded if type(part) is Ref else None
+        if folded is not None and not _is_display(folded):
+            return False
+        if type(part) is not Ref and part not in _DISPLAY:
+            return False
+    return True
+
+
+_DISPLAY = frozenset({"[", "]", "(", ")", ", ", ",)"})
 
 
 class _Remarks:
@@ -298,9 +324,9 @@ def free_name(hint: str, forbidden: Container[str]) -> str:
     return f"{name}_{count}"
 
 
-def _define(made: Function, items: Items, rows: list[Line]) -> None:
+def _define(made: Function, items: Items, rows: list[FreeRow]) -> None:
     """Write a nested function; before the `with` that it would be the first under."""
-    items = shared(rows[-1][0] if rows else (), items)
+    items = shared((rows[-1][0] if rows else None) or (), items)
     if rows and rows[-1][1]:
         rows.append((items, ""))
     rows += [(items, line) for line in (*made.text_lines(), "")]

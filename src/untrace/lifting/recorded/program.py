@@ -150,8 +150,18 @@ class Program:
         self.drafts: dict[Function, Draft] = {}
         self.defined: dict[object, Term] = {}  # jitted functions, by their runs
         self._functions: dict[Any, Function] = {}
+        self._taken: dict[tuple[int, str], bool] = {}
         self._after: list[tuple[Function, int, Term]] = []
         self._effects: dict[int, bool] = {}
+
+    def takes(self, parameter: tuple[int, str], is_whole: bool) -> None:
+        """Take note of how a parameter is passed an object: as it is, or its arrays.
+
+        A function that takes both ways would be two; it is one that takes it whole.
+        """
+        if self._taken.setdefault(parameter, is_whole) != is_whole:
+            self.plan.whole.add(parameter)
+            self.is_stale = True
 
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""

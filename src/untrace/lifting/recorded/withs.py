@@ -13,6 +13,21 @@ Items = tuple[str, ...]
 Row = tuple[Items, str]
 """A line, and the items that it stands under."""
 
+FreeRow = tuple[Items | None, str]
+"""The same; None if it computes nothing, and may stand under any."""
+
+
+def placed_between(rows: Sequence[FreeRow]) -> list[Row]:
+    """Let lines that compute nothing stand under what the lines around them share."""
+    found: list[Row] = []
+    for place, (items, line) in enumerate(rows):
+        if items is None:
+            before = found[-1][0] if found else ()
+            after = (items for items, _ in rows[place + 1 :] if items is not None)
+            items = shared(before, next(after, ()))
+        found.append((items, line))
+    return found
+
 
 def under_contexts(rows: Sequence[Row]) -> list[str]:
     """Write `with` before the lines that stand under the same items."""

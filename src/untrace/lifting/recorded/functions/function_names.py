@@ -235,7 +235,8 @@ def _joined(owner: str, name: str) -> str:
 
 
 def _cleaned(name: str) -> str:
-    return identifier(name.lstrip("_"), "function")
+    is_special = name.startswith("__") and name.endswith("__")  # `__mul__`
+    return identifier(name.strip("_") if is_special else name.lstrip("_"), "function")
 
 
 def snake_case(name: str) -> str:

@@ -73,7 +73,9 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
             spread = _spread(name, left, body, writer)
             writer.draft.parameters += map(Parameter, spread)
             continue
-        made = Name(name, True, is_parameter=True)
+        is_self = name in ("self", "cls") and has_array(given)
+        hint = _name_of_object(given, body) if is_self else name
+        made = Name(hint, True, is_parameter=True)
         if not stars and is_passed(given, name, code, writer.program.plan):
             writer.give(given, made)
         else:
@@ -155,9 +157,13 @@ def own_parameters(item: Call, writer: Writer) -> list[tuple[Name, Any]]:
             writer.give(value, name)
             made.append((name, value))
         elif has_array(value):
-            is_whole = (id(body.code), hint) in writer.program.plan.whole
-            if not (is_whole or _can_pass(value, writer)):
-                _take_apart(value, (id(body.code), hint), writer)
+            parameter = id(body.code), hint
+            is_whole = parameter in writer.program.plan.whole
+            can_pass = is_whole or _can_pass(value, writer)
+            if _is_object(value):
+                writer.program.takes(parameter, can_pass)
+            if not can_pass:
+                _take_apart(value, parameter, writer)
                 continue
             if hint in ("self", "cls"):
                 hint = _name_of_object(value, body)
@@ -266,6 +272,12 @@ def _is_known_outside(value: Any, writer: Writer) -> bool:
     """Whether the caller has a name for a container."""
     key = writer.values.key(value)
     return writer.caller is None or writer.caller.find(key) is not None
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is of a class that files have something for: no plain container."""
+    is_plain_tree = is_array(value) or type(value) in (tuple, list, dict)
+    return not (is_plain_tree or jax.tree_util.all_leaves([value]))
 
 
 def _can_pass(value: Any, writer: Writer) -> bool:
