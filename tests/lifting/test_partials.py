@@ -86,7 +86,7 @@ class Layer:
 
 def test_transformed_methods_are_bound_to_their_objects():
     text = recover(lambda layer, xs: jax.vmap(layer.apply)(xs), Layer(X[1]), X)
-    assert "return jnp.tanh(self_.weight * x)" in text
+    assert "return jnp.tanh(layer.weight * x)" in text
     assert "jax.vmap(functools.partial(apply, layer))(xs)" in text
     text = recover(lambda layer, xs: jax.lax.map(layer.apply, xs), Layer(X[1]), X)
     assert "jax.lax.map(functools.partial(apply, layer), xs)" in text
@@ -97,7 +97,7 @@ def test_fixed_arguments_of_transformed_methods_are_left_out():
         return jax.vmap(layer.power, in_axes=(0, None))(xs, 3)
 
     text = recover(program, Layer(X[1]), X)
-    assert "return self_.weight * x**3" in text
+    assert "return layer.weight * x**3" in text
 
 
 BOUND = {

@@ -296,10 +296,10 @@ class Plan:
         self._read_calls()
         return not is_library(code) and id(code) in self.places
 
-    def is_called_again(self, code: types.CodeType) -> bool:
-        """Whether a function was called from more than one place."""
+    def is_called_again(self, code: types.CodeType, n_places: int = 2) -> bool:
+        """Whether a function was called from several places."""
         self._read_calls()
-        return len(self.places.get(id(code), ())) > 1
+        return len(self.places.get(id(code), ())) >= n_places
 
     def shown(self, item: Call, recorded: Call | None = None) -> Call:
         """Return a call of a Python function as if it had returned what is needed.

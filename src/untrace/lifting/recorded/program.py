@@ -56,7 +56,9 @@ from untrace.syntax.importable import public_home
 
 # Calls in a module of a framework, and in any other function of one, that are enough
 # for a function of its own.
-SHORT, LONG = 3, 8
+SHORT, MEDIUM, LONG = 3, 5, 8
+"""Of arrays alone, or a layer; called from `OFTEN` places; any other."""
+OFTEN = 3
 MAX_IN_LOOP = 24  # statements, most of which are folded into others
 OUTSIDE, INSIDE = "", " under a transformation"
 IN_EQUATIONS = " in opened transformations"
@@ -458,6 +460,8 @@ class Program:
                 _is_formula(body) and self.plan.is_called_again(code)
             )
             limit = SHORT if is_named else LONG
+            if self.plan.is_called_again(code, OFTEN):
+                limit = min(limit, MEDIUM)
             known = is_wrapper(body) or count_calls(body) < limit
             self.plan.short[id(body)] = known
         return known
