@@ -195,13 +195,13 @@ def _held_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
 def _name_of_object(value: Any, body: Body) -> str:
     """Name the object of a method: a layer holds parameters, an optimizer of flax state.
 
-    One of a class of the user's alone is called after that.
+    One of a class that stands alone is called after that: no framework makes layers of it.
     """
-    is_layer = body.code.co_name == "__call__" or not has_state(value)
+    is_call = body.code.co_name == "__call__"
     bases = type(value).__mro__[1:]
-    is_plain = not any(base.__module__ != "builtins" for base in bases)
-    is_users = is_plain and not is_library_class(type(value))
-    return snake_case(type(value).__name__) if is_users or not is_layer else "params"
+    stands_alone = all(base.__module__ == "builtins" for base in bases)
+    is_layer = is_call or not (stands_alone or has_state(value))
+    return "params" if is_layer else snake_case(type(value).__name__)
 
 
 def trailing_defaults(
