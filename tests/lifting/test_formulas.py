@@ -367,3 +367,40 @@ def test_parameters_of_libraries_are_in_formulas(tmp_path, monkeypatch):
     text = recover(f, X)
     assert "beta * old + (1 - beta) * jnp.sin(new)" in text, text
     assert "x * 1.25" in text
+
+
+def test_numbers_that_a_function_computes_and_reads_again_are_its_variables():
+    def shelf(x):
+        gain = 10 ** (4.0 / 40)
+        w = 2 * math.pi * 0.1
+        once = 1 / math.sqrt(7)
+        y = (gain + 1) * x + (gain - 1) * jnp.cos(w * x) * once
+        return y * gain + jnp.sin(w)
+
+    text = recover(shelf, X)
+    assert "    gain = 10 ** (4.0 / 40)\n" in text, text
+    assert "    w = 2 * jnp.pi * 0.1\n" in text
+    assert "(gain + 1) * x + (gain - 1) * jnp.cos(w * x) * 0.3" in text
+    assert "y * gain + jnp.sin(w)" in text
+
+
+def test_numbers_that_turns_of_a_loop_compute_are_theirs():
+    def f(x):
+        for i in range(3):
+            rate = 0.1 / (i + 2.5)
+            x = x * rate + (1 - rate) * jnp.sin(x)
+        return x
+
+    recover(f, X)
+    recover(jax.grad(lambda x: f(x).sum()), X)
+
+
+def test_a_number_that_has_two_values_is_none_of_its_variables():
+    def f(x):
+        rate = 0.1 / 2.5
+        y = x * rate + rate
+        rate = rate * 2
+        return y * rate + rate
+
+    text = recover(f, X)
+    assert "0.04" in text and "0.08" in text, text

@@ -11,6 +11,7 @@ it was assigned: `batch, length = x.shape`.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 import operator
@@ -242,9 +243,11 @@ def _variable(
     is_constant = not is_local(name, caller.frame) or is_constant_variable(
         caller.frame, name
     )
-    if type(value) is not float or is_constant:
-        return _number(value, is_constant)
     assigned = variables.assigned.get(name) if variables is not None else None
+    # The compiler computes `10 ** (4 / 40)`.
+    is_folded = assigned is not None and isinstance(assigned.value, ast.BinOp)
+    if type(value) is not float or (is_constant and not is_folded):
+        return _number(value, is_constant)
     made = (
         _formula(assigned.value, caller, around, depth + 1)
         if assigned is not None
@@ -252,7 +255,16 @@ def _variable(
     )
     if made is None or not made.symbol or repr(made.value) != repr(value):
         return Formula(value, name=name)
-    return Formula(value, "=", (made,), name)
+    is_again = _n_reads(caller.frame.f_code, name) > 1
+    return Formula(value, "=", (made,), name, is_read_again=is_again)
+
+
+@functools.lru_cache(maxsize=1024)
+def _n_reads(code: types.CodeType, name: str) -> int:
+    """Count where a function reads one of its variables."""
+    loads = [i for i in listing_of(code).instructions if i.opname.startswith("LOAD_")]
+    held = [i.argval if isinstance(i.argval, tuple) else (i.argval,) for i in loads]
+    return sum(names.count(name) for names in held)
 
 
 def _integer(

@@ -55,6 +55,7 @@ class Formula:
       in_loop: It is a variable that a loop gives a value in each turn.
       is_outer: It is a variable of a function around.
       is_attribute: It is an attribute of an object, `self.dt`.
+      is_read_again: It is a variable that is read in several places.
     """
 
     value: float
@@ -69,6 +70,7 @@ class Formula:
     in_loop: bool = False
     is_outer: bool = False
     is_attribute: bool = False
+    is_read_again: bool = False
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""

@@ -7,6 +7,7 @@ that depend on no parameter, no array and no constant of the user's module stay 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from untrace.lifting.recorded.naming.values import Found
@@ -30,6 +31,8 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 def _depends(formula: Formula, writer: Writer) -> bool:
     if formula.symbol == "shape":
         return _array(formula, writer) is not None
+    if formula.is_read_again and formula.symbol == "=":
+        return True
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
     outer = _outer(formula, writer) if formula.is_outer else writer
@@ -58,16 +61,27 @@ def _term(formula: Formula, writer: Writer) -> Term:
     constant = _constant(formula, writer)
     if constant is not None:
         return constant
-    operands = formula.operands
     if not formula.symbol or not _depends(formula, writer):
         return writer.number(formula.value)
     if formula.symbol == "=":
         return _variable(formula, writer)
-    terms = [_term(operand, writer) for operand in operands]
+    return _computed(formula, [_term(one, writer) for one in formula.operands], writer)
+
+
+def _arithmetic(formula: Formula, writer: Writer) -> Term:
+    """Write how a number is computed of others that have no names."""
+    if formula.symbol in ("", "shape", "="):
+        return writer.number(formula.value)
+    terms = [_arithmetic(operand, writer) for operand in formula.operands]
+    return _computed(formula, terms, writer)
+
+
+def _computed(formula: Formula, terms: Sequence[Term], writer: Writer) -> Term:
+    """Write what a formula does to its operands."""
     if formula.symbol.startswith("math."):
         math = writer.program.lifter.imports.module("math")
         name = formula.symbol.partition(".")[2]
-        return call(Term([Global(f"{math}.{name}")]), terms)
+        return call(Term([Global(f"{math}.{name}")]), list(terms))
     if len(terms) == 1:
         return Term(["-", *placed(terms[0], UNARY)], UNARY)
     return binary(terms[0], formula.symbol, terms[1])
@@ -126,13 +140,15 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         found = writer.find_integer(formula.name, int(formula.value))
         return writer.ref(found) if found else writer.number(formula.value)
     (operand,) = formula.operands
+    is_plain = not _depends(operand, writer)
     names = formula.names or (formula.name,)
     made = [Name(identifier(name), name != "_") for name in names]
     for name in made:
         writer.own(name)
     array = _array(operand, writer) if formula.names else None
     if array is None:
-        term, sizes = _term(operand, writer), (formula.value,)
+        computed = _arithmetic(operand, writer) if is_plain else _term(operand, writer)
+        term, sizes = computed, (formula.value,)
     else:
         term = Term([*placed(writer.ref(array), ATOM), ".shape"])
         sizes = operand.array.shape
