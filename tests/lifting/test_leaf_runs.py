@@ -35,9 +35,16 @@ def first_is_closed_over(a, b):
     return jax.tree.map(lambda t: jnp.where(a > 0, t, b), tree)
 
 
+def trees_with_leaves_in_common(a, b):
+    old, keep = Contact(a, b, a + b), a > b - 1
+    new = Contact(a * 2, b, jnp.sin(a))
+    return jax.tree.map(lambda x, y: jnp.where(keep, x, y), (new, old), (old, old))
+
+
 @pytest.mark.parametrize(
     ("function", "line"),
     [
+        (trees_with_leaves_in_common, "lambda x, y: jnp.where(keep, x, y)"),
         (selected, "lambda x: jax.lax.select(active, x, jnp.zeros_like(x)), contact"),
         (scaled, "lambda t: t / scale - jnp.cos(t), tree"),
         (first_is_closed_over, "lambda t: jnp.where(a > 0, t, b)"),

@@ -1,8 +1,8 @@
-"""Runs of a function on leaves of a tree of which it may close over some.
+"""Runs of a function on leaves of trees that do not tell what it took where.
 
 `jax.tree.map(lambda x: jnp.where(on, x, 0), tree)` where `on` is in the tree: the run on
-that leaf does not tell which of both it takes where. It did the same as the others if it
-may have.
+that leaf does not tell which of both it takes. Nor does one on two trees that have a leaf
+in common. Such runs did the same as the others if they may have.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from untrace.lifting.recorded.tree import Draft, Names, flat
 
 
 def may_be(known: Draft, other: Draft) -> bool:
-    """Whether a run did what another did, if its parameter is what that one closes over.
+    """Whether a run did what another did, as far as it tells.
 
     Args:
-      known: A run on a leaf that the function does not close over.
-      other: A run on one that it may close over.
+      known: A run on leaves of which each is only that.
+      other: A run on one that the function may close over, or on one leaf twice.
     """
     if len(known.statements) != len(other.statements):
         return False
@@ -29,6 +29,12 @@ def may_be(known: Draft, other: Draft) -> bool:
         return False
     pairs = _Pairs(dict(zip(map(id, mine), theirs)), known, other)
     return all(map(pairs.are_alike, _terms(known), _terms(other)))
+
+
+def takes_twice(draft: Draft) -> bool:
+    """Whether a run was given one array as several parameters."""
+    held = [id(parameter.name.held) for parameter in draft.parameters]
+    return len({*held}) < len(held)
 
 
 def _defined(draft: Draft) -> Iterator[Name]:
@@ -66,7 +72,10 @@ class _Pairs:
         name = self._names.get(id(mine.name))
         if name is None and id(theirs.name) in self._parameters:
             return not theirs.path  # what is closed over, or the leaf
-        return (name or mine.name) is theirs.name and mine.path == theirs.path
+        is_one = (name or mine.name) is theirs.name
+        if name is not None and {id(name), id(theirs.name)} <= self._parameters:
+            is_one = name.held is theirs.name.held
+        return is_one and mine.path == theirs.path
 
 
 def _shape(targets: Names | None) -> object:

@@ -13,7 +13,7 @@ from untrace import jaxapi
 from untrace.capture.trees import n_numbers
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.leaf_kinds import map_by_kind
-from untrace.lifting.recorded.calls.leaf_runs import may_be
+from untrace.lifting.recorded.calls.leaf_runs import may_be, takes_twice
 from untrace.lifting.recorded.calls.operators import operator_term
 from untrace.lifting.recorded.calls.tails import tails
 from untrace.lifting.recorded.expressions import built, with_numbers
@@ -116,14 +116,14 @@ def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
 def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     """Return the runs that tell what a function did, if all did the same.
 
-    Those on leaves that it closes over do not, if there are others.
+    Those on leaves that it closes over, or on one leaf twice, do not if there are others.
     """
     drafts = {run: _written(run, writer) for run in distinct(runs)}
     closed = {(id(ref.name), ref.path) for d in drafts.values() for ref in seen(d)}
     doubtful = {
         run: draft
         for run, draft in drafts.items()
-        if closed & {*_places_of_parameters(draft, writer)}
+        if takes_twice(draft) or closed & {*_places_of_parameters(draft, writer)}
     }
     known = {run: draft for run, draft in drafts.items() if run not in doubtful}
     if not known:
