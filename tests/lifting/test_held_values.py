@@ -212,3 +212,31 @@ def test_values_that_a_library_calls_alike_are_named_by_what_takes_them():
     text = recover(lambda params: simulate(params), X[0][:3])
     assert "state" not in text
     assert "stiffness, length, viscosity" in text
+
+
+def make_step(update, final):
+    def apply(net):
+        start = jnp.zeros_like(net).at[0].set(net[0] + 1.0)
+        carry, out = jax.lax.scan(update, start, jnp.ones(5))
+        return carry if final is None else final(carry)
+
+    return apply
+
+
+def test_what_a_closure_may_hold_none_for_comes_last_and_has_a_default():
+    def one(c, x):
+        return c * x + 1.0, c
+
+    def two(c, x):
+        return c - jnp.sin(x), c
+
+    def run(net):
+        net = jax.lax.fori_loop(0, 3, lambda _, n: make_step(one, jnp.tanh)(n), net)
+        return make_step(two, None)(net)
+
+    src = untrace.source(run)(np.ones(3, np.float32))
+    text = str(src)
+    assert src.report.strength == "identical", text
+    assert "def apply(net, update, final=None):" in text, text
+    assert "return carry if final is None else final(carry)" in text
+    assert "return apply(net, two)" in text

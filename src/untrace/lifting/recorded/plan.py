@@ -166,7 +166,7 @@ class Plan:
     )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     numbered: set[type] = field(init=False)
-    differing: Set[Held] = field(init=False)
+    differing: Mapping[Held, bool] = field(init=False)
     unread: set[Field] = field(default_factory=set[Field])
     prunes: bool = True
     mergeable: Set[str] | None = None

@@ -8,7 +8,7 @@ attributes and variables that hold them: so all runs are of one function.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from untrace.objects import attributes_of
@@ -19,24 +19,30 @@ Held = tuple[int, str]
 """The code of a function, and an attribute or variable that holds another value there."""
 
 
-def differing_values(recording: Body) -> frozenset[Held]:
+def differing_values(recording: Body) -> dict[Held, bool]:
     """Return what holds one value in some runs of the user's code, and another in others.
 
-    None stands for a function that is left out.
+    Returns:
+      Whether one of them is None, which stands for a function that is left out.
     """
     found: dict[Held, set[Any]] = {}
     for run in _runs(recording):
         for name, value in _held(run).items():
             found.setdefault((id(run.code), name), set()).add(_mark(value))
-    return frozenset(held for held, marks in found.items() if len(marks) > 1)
+    none = _mark(None)
+    return {held: none in marks for held, marks in found.items() if len(marks) > 1}
 
 
-def held_values(run: Body, differing: Set[Held]) -> dict[str, Any]:
-    """Return what a run may read that other runs of the same code have others of."""
+def held_values(run: Body, differing: Mapping[Held, bool]) -> dict[str, Any]:
+    """Return what a run may read that other runs of the same code have others of.
+
+    What may be left out comes last.
+    """
     if not differing:
         return {}
     code = id(run.code)
-    return {n: v for n, v in _held(run).items() if (code, n) in differing}
+    found = [(n, v) for n, v in _held(run).items() if (code, n) in differing]
+    return dict(sorted(found, key=lambda pair: differing[code, pair[0]]))
 
 
 def _held(run: Body) -> Mapping[str, Any]:
