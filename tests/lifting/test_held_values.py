@@ -217,7 +217,7 @@ def test_values_that_a_library_calls_alike_are_named_by_what_takes_them():
 def make_step(update, final):
     def apply(net):
         start = jnp.zeros_like(net).at[0].set(net[0] + 1.0)
-        carry, out = jax.lax.scan(update, start, jnp.ones(5))
+        carry, _ = jax.lax.scan(update, start, jnp.ones(5))
         return carry if final is None else final(carry)
 
     return apply
