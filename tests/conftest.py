@@ -19,17 +19,22 @@ os.environ.setdefault("UNTRACE_STRICT", "1")
 SLOW = (
     "tests/corpus/test_interpreted.py",
     "tests/corpus/test_loops.py",
+    "tests/corpus/test_nan_free.py",
+    "tests/corpus/test_packages.py",
+    "tests/corpus/test_random.py",
     "tests/corpus/test_readability_programs.py",
     "tests/hostile/",
     "tests/interpreters/test_divergence.py",
     "tests/interpreters/test_inverse",
     "tests/interpreters/test_nan_origin.py",
+    "tests/interpreters/test_recompilations.py",
     "tests/lifting/test_optional.py",
     "tests/reduction/",
     "tests/test_documents.py::test_a_failure_is_reduced_from_python",
     "tests/test_house.py::test_types_are_clean",
     "tests/verification/test_attacks.py::test_programs_are_the_same",
     "tests/verification/test_endless_text.py",
+    "tests/verification/test_text_mutants.py",
 )
 """Where most of the time goes. The oldest Python passes one half of these, the newer the
 other; a run of chosen files, or with `--all`, passes all."""
