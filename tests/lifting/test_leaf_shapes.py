@@ -21,6 +21,10 @@ BATCH = {
             lambda x: x.reshape((-1, *x.shape[2:])),
             "lambda x: x.reshape((-1, *x.shape[2:]))",
         ),
+        (  # of one leaf, nothing is left of its shape
+            lambda x: x.reshape(-1, *x.shape[2:]),
+            "lambda x: x.reshape(-1, *x.shape[2:])",
+        ),
         (
             lambda x: x.reshape(2, -1, *x.shape[1:]),
             "lambda x: x.reshape(2, -1, *x.shape[1:])",

@@ -67,7 +67,7 @@ def shape_items(shape: Sequence[Any], writer: Writer) -> list[Term]:
     parts = [
         part
         for part in (item.shape_parts if item is not None else ())
-        if part.sizes
+        if len(shape) >= part.position + len(part.sizes)
         and tuple(shape[part.position :][: len(part.sizes)]) == part.sizes
         and writer.find(id(part.array)) is not None
     ]
