@@ -404,3 +404,15 @@ def test_a_number_that_has_two_values_is_none_of_its_variables():
 
     text = recover(f, X)
     assert "0.04" in text and "0.08" in text, text
+
+
+def test_lengths_are_written_as_such():
+    def f(x, y):
+        n = len(x)
+        picked = jnp.take(y, jnp.arange(len(x)) % 2, axis=0)
+        return 2 * x / (3 * len(x)) + picked * n
+
+    text = recover(f, X, X[:2])
+    assert "jnp.arange(len(x))" in text, text
+    assert "2 * x / (3 * len(x))" in text
+    assert "n = len(x)" in text or "picked * len(x)" in text

@@ -140,14 +140,14 @@ def _is_arithmetic(node: ast.expr) -> bool:
         return _is_arithmetic(node.left) and _is_arithmetic(node.right)
     if isinstance(node, ast.UnaryOp):
         return _is_arithmetic(node.operand)
+    if size_taken(node) is not None:
+        return True
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         name = node.func.id if isinstance(node.func, ast.Name) else name
         return name in _MATH and all(map(_is_arithmetic, node.args))
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float)
-    if isinstance(node, ast.Subscript):
-        return size_taken(node) is not None
     return isinstance(node, (ast.Name, ast.Attribute))
 
 
@@ -167,7 +167,7 @@ def _formula(
         if type(value) is not float or isinstance(owner, types.ModuleType):
             return _number(value)
         return Formula(value, name=node.attr, is_attribute=True)
-    if isinstance(node, ast.Subscript):
+    if size_taken(node) is not None:
         return _size_of(node, caller)
     symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""
     if isinstance(node, ast.BinOp) and symbol in _BINARY:
@@ -194,7 +194,7 @@ def _formula(
 
 
 def _size_of(
-    node: ast.Subscript, caller: _Caller, before: Variables | None = None
+    node: ast.expr, caller: _Caller, before: Variables | None = None
 ) -> Formula | None:
     """Return a size of an array that a local variable holds, or held before."""
     name, axis = size_taken(node) or ("", 0)
@@ -209,7 +209,10 @@ def _size_of(
     size = array.shape[axis]
     if type(size) is not int:  # it may be symbolic
         return None
-    return Formula(size, "shape", name=name, is_constant=True, array=array, axis=axis)
+    is_length = isinstance(node, ast.Call)
+    return Formula(
+        size, "shape", (), name, True, array=array, axis=axis, is_length=is_length
+    )
 
 
 def _held_before(
@@ -282,7 +285,7 @@ def _integer(
     assigned = owner.assigned.get(name)
     if assigned is not None:
         node = assigned.value
-        if isinstance(node, ast.Subscript) and size_taken(node) is not None:
+        if size_taken(node) is not None:
             made = _size_of(node, caller, owner)
         else:
             made = _formula(node, caller, node, depth + 1)

@@ -56,6 +56,7 @@ class Formula:
       is_outer: It is a variable of a function around.
       is_attribute: It is an attribute of an object, `self.dt`.
       is_read_again: It is a variable that is read in several places.
+      is_length: It is a size that is written `len(x)`.
     """
 
     value: float
@@ -71,6 +72,7 @@ class Formula:
     is_outer: bool = False
     is_attribute: bool = False
     is_read_again: bool = False
+    is_length: bool = False
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from untrace.recovery.expressions import source_tree
 
 
-def size_taken(node: ast.Subscript) -> tuple[str, int] | None:
-    """Return the variable and the axis in `x.shape[-1]`; None if it is no such."""
+def size_taken(node: ast.expr) -> tuple[str, int] | None:
+    """Return the variable and the axis in `x.shape[-1]` or `len(x)`; None for all else."""
+    match node:
+        case ast.Call(ast.Name("len"), [ast.Name(name)], []):
+            return name, 0
+        case ast.Subscript():
+            pass
+        case _:
+            return None
     owner, index = node.value, node.slice
     if not isinstance(owner, ast.Attribute) or owner.attr != "shape":
         return None

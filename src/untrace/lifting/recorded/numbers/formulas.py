@@ -53,6 +53,8 @@ def _array(formula: Formula, writer: Writer) -> Found | None:
 
 def _term(formula: Formula, writer: Writer) -> Term:
     array = _array(formula, writer) if formula.symbol == "shape" else None
+    if array is not None and formula.is_length:
+        return call(Term(["len"]), [writer.ref(array)])
     if array is not None:
         return Term([*placed(writer.ref(array), ATOM), f".shape[{formula.axis}]"])
     found = _found(formula, writer)
