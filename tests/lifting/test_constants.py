@@ -244,3 +244,19 @@ def test_arrays_that_no_variable_holds_are_called_after_what_they_are_of(
     assert src.report.is_verified
     for name in names:
         assert f"\n{name} = np." in str(src), str(src)
+
+
+LEFT = np.array([0, 2])
+
+
+def test_small_arrays_of_the_module_keep_their_names():
+    def f(x):
+        return x.at[:, LEFT].set(x[:, LEFT] * 2) + jnp.sum(x[:, np.array([1])])
+
+    src = untrace.source(f)(np.ones((2, 3), np.float32))
+    text = str(src)
+    assert src.report.strength == "identical", text
+    assert "x.at[:, LEFT].set(x[:, LEFT] * 2)" in text, text
+    assert "LEFT = np.array([0, 2]" in text and "x[:, np.array([1]" in text
+    hidden = untrace.source(f, anonymous=True)(np.ones((2, 3), np.float32))
+    assert "LEFT" not in str(hidden)

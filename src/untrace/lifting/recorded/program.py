@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -121,7 +122,6 @@ class Program:
             int, str
         ] = {}  # names of constants, at the call being written
         self.users_arrays: dict[int, str] = {}  # those of the user's code around it
-        self._module_arrays: ModuleArrays | None = None  # once somebody has asked
         self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
@@ -260,11 +260,13 @@ class Program:
 
         It is called after the variable that holds it, or the field that it is in.
         """
-        if isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 8:
+        is_named = not self.options.anonymous
+        is_small = isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 8
+        if is_small and not (is_named and self._module_arrays.name(value)):
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        known = "" if self.options.anonymous else self._variable(value) or field
+        known = (self._variable(value) or field) if is_named else ""
         return Term([Global(self.lifter.constants.name(value, array_name(known)))])
 
     def _variable(self, value: Any) -> str:
@@ -272,9 +274,12 @@ class Program:
         known = self.users_arrays.get(id(value))
         if known:
             return known
-        if self._module_arrays is None:
-            self._module_arrays = ModuleArrays(self.plan.roots())
         return self._module_arrays.name(value) or self.arrays.get(id(value), "")
+
+    @functools.cached_property
+    def _module_arrays(self) -> ModuleArrays:
+        """The user's constant arrays, once somebody has asked."""
+        return ModuleArrays(self.plan.roots())
 
     def home_term(self, home: tuple[str, str]) -> Term:
         """Write the name of a public function, imported."""
