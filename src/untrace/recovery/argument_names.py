@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from untrace.recovery.array_items import array_items
 from untrace.recovery.bytecode import Site
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
@@ -63,6 +64,7 @@ def name_arguments(
     call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
     call.shape_parts = shape_parts(frame)
+    call.items = array_items(frame, flat)
     sizes = [size for part in call.shape_parts for size in part.sizes]
     call.formulas = formulas(frame, given, body, sizes, near)
     call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))

@@ -15,7 +15,7 @@ import types
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from untrace import jaxapi
 from untrace.folder import OWN_FOLDER
@@ -159,6 +159,20 @@ class Spelling:
 
     n_positional: int
     keywords: tuple[str, ...]
+
+
+class ArrayItem(NamedTuple):
+    """A number of NumPy that a call is given, which is an item of a constant array.
+
+    Attributes:
+      value: The number; the object itself.
+      array: The array.
+      place: Where it stands in it.
+    """
+
+    value: Any
+    array: Any
+    place: tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)  # one that is frozen takes three times as long to make
@@ -318,6 +332,7 @@ class Call(Subject):
       shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, or limits
         of whose type (`finfo`) are, if the caller is the user's.
       shape_parts: The parts of shapes of arrays that shapes among them are made of.
+      items: The numbers of NumPy among them that are items of constant arrays.
       factors: The names of the module's integers that sizes with names are computed from.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
@@ -345,6 +360,7 @@ class Call(Subject):
     formulas: tuple[Formula, ...] = ()
     shaped: tuple[tuple[str, Any], ...] = ()
     shape_parts: tuple[ShapePart, ...] = ()
+    items: tuple[ArrayItem, ...] = ()
     factors: Mapping[int, str] = field(default_factory=_no_factors)
     setting: jaxapi.Setting = ()
     turn: Turn = ()

@@ -47,6 +47,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.sizes import Dimension, Scale, Size
 from untrace.lifting.spelling import spell, spell_dtype
 from untrace.lifting.spelling.limits import spell_limit
+from untrace.optional import gives, optional
 from untrace.recovery.functions import is_function
 from untrace.recovery.record import is_kept
 from untrace.syntax.precedence import ATOM
@@ -124,10 +125,27 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
     limit = limit_term(value, writer)
     if limit is not None:
         return limit
+    item = _array_item(value, writer)
+    if item is not None:
+        return item
     value = _without_enum(value, writer)
     text = spell_limit(value, imports) or spell(value, imports)
     numbers = writer.program.numbers
     return numbers.term(value, text, role, writer.in_library) or text_term(text)
+
+
+@optional(gives(None))
+def _array_item(value: Any, writer: Writer) -> Term | None:
+    """Write a number of NumPy as an item of an array that the user's module names."""
+    call = writer.program.item
+    for item in call.items if call is not None and not writer.in_library else ():
+        if item.value is value and writer.program.is_named(item.array):
+            parts = [*placed(writer.program.constant(item.array), ATOM), "["]
+            for position, n in enumerate(item.place):
+                parts += [", "] if position else []
+                parts.append(str(n))
+            return Term([*parts, "]"])
+    return None
 
 
 def _without_enum(value: Any, writer: Writer) -> Any:

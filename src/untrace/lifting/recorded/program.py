@@ -260,14 +260,17 @@ class Program:
 
         It is called after the variable that holds it, or the field that it is in.
         """
-        is_named = not self.options.anonymous
         is_small = isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 8
-        if is_small and not (is_named and self._module_arrays.name(value)):
+        if is_small and not self.is_named(value):
             text = self.lifter.spell(value)
             if len(text) < 60:
                 return text_term(text)
-        known = (self._variable(value) or field) if is_named else ""
+        known = "" if self.options.anonymous else self._variable(value) or field
         return Term([Global(self.lifter.constants.name(value, array_name(known)))])
+
+    def is_named(self, value: Any) -> bool:
+        """Whether a module of the user has a name for a constant array that files tell."""
+        return not self.options.anonymous and bool(self._module_arrays.name(value))
 
     def _variable(self, value: Any) -> str:
         """Return the variable that holds an array: the user's, else a library's."""
