@@ -24,6 +24,8 @@ from untrace.errors import CallError
 from untrace.verification.compare import are_same_values
 from untrace.verification.identity import identity
 
+MAX_TREES = 64
+"""How many trees of arguments are remembered: objects may be made anew for every call."""
 _AGAIN = "Recover it again with such an argument."
 
 
@@ -148,6 +150,8 @@ class _Arguments:
                     f"argument `{name}` is another tree than the program was traced "
                     f"with:\n  traced  {one}\n  given   {other}\n{_AGAIN}"
                 )
+        if len(self.trees) >= MAX_TREES:
+            self.trees.clear()
         self.trees[key] = tree  # which keeps what the key tells by its address
 
 

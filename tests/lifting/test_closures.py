@@ -96,6 +96,11 @@ def test_what_does_something_else_or_may_change_stays(lines):
     assert bound([*before]) == before
 
 
+def test_a_function_whose_name_is_a_variable_s_is_not_read():
+    before = [*INNER, "scaled = v * 2", "return inner(v) + scaled"]
+    assert bound([*before]) == before
+
+
 def test_a_variable_that_has_its_value_later_is_not_bound_before():
     before = [*INNER, "a = v * 2", USE]
     assert bound([*before], parameters="v") == before

@@ -7,6 +7,7 @@ there, is told by the caller's source, and only counts if the item is the very s
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -127,19 +128,14 @@ def _is_enumerated(node: ast.expr) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=256)
 def _loops(filename: str) -> dict[ast.AST, list[ast.For]]:
     """Return the loops around each variable of a file that is read, the innermost first."""
-    known = _known.get(filename)
     tree = source_tree(filename)
-    if known is None or known[0] is not tree:
-        found: dict[ast.AST, list[ast.For]] = {}
-        for loop in ast.walk(tree) if tree is not None else ():
-            if isinstance(loop, ast.For):
-                for inner in ast.walk(loop):
-                    if isinstance(inner, ast.Name):
-                        found.setdefault(inner, []).insert(0, loop)
-        known = _known[filename] = tree, found
-    return known[1]
-
-
-_known: dict[str, tuple[ast.Module | None, dict[ast.AST, list[ast.For]]]] = {}
+    found: dict[ast.AST, list[ast.For]] = {}
+    for loop in ast.walk(tree) if tree is not None else ():
+        if isinstance(loop, ast.For):
+            for inner in ast.walk(loop):
+                if isinstance(inner, ast.Name):
+                    found.setdefault(inner, []).insert(0, loop)
+    return found

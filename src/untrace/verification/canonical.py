@@ -312,10 +312,8 @@ def _global_names(code: types.CodeType, access: str = "") -> frozenset[str]:
       access: How: "LOAD", "STORE" or "DELETE"; any way if empty.
     """
     wanted = [f"{access}_GLOBAL"]
-    if access in (
-        "",
-        "LOAD",
-    ):  # the body of a class reads its own names, or the module's
+    if access in ("", "LOAD"):
+        # Bodies of classes read their own names, or else the module's.
         wanted += ["LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"]
     steps = [
         step

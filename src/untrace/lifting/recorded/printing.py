@@ -153,7 +153,7 @@ def _rows(
 
 def _computes_nothing(statement: Statement) -> bool:
     """Whether a statement only puts values into a tuple or list, or names one."""
-    is_plain = statement.loop is None and not statement.items
+    is_plain = statement.loop is None and statement.row is None and not statement.items
     return is_plain and _is_display(statement.term)
 
 

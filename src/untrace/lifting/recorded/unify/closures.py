@@ -54,6 +54,8 @@ def _bind_in(
         if not isinstance(node, ast.FunctionDef) or node.decorator_list:
             continue
         for other in outer:
+            if other.name in counts:  # a variable here
+                continue
             bound = _bound(node, other, counts)
             if bound and all(_is_known(name, node, function, read) for name in bound):
                 text = f"{node.name} = {partial()}({', '.join([other.name, *bound])})"
