@@ -416,3 +416,37 @@ def test_lengths_are_written_as_such():
     assert "jnp.arange(len(x))" in text, text
     assert "2 * x / (3 * len(x))" in text
     assert "n = len(x)" in text or "picked * len(x)" in text
+
+
+CONSTANTS_IN_A_MODULE = '''
+import jax.numpy as jnp
+
+
+def force(r, mask, m, G):
+    safe = jnp.where(mask, r, 1.0)
+    return G * m * jnp.where(mask, 1.0 / jnp.sqrt(safe), 0.0) ** 3
+
+
+class Field:
+    G = 1.0
+
+    def __call__(self, r, m):
+        mask = r > 0.5
+        return force(r, mask, m, self.G) + force(r * 2.0, mask, m, self.G)
+
+
+field = Field()
+'''
+
+
+def test_numbers_that_a_library_wrote_are_none_of_its_parameters(tmp_path, monkeypatch):
+    """The compiler makes one object of all `1.0` of a module."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "forces_of_untrace.py").write_text(CONSTANTS_IN_A_MODULE)
+    monkeypatch.syspath_prepend(folder)
+    forces = importlib.import_module("forces_of_untrace")
+    text = recover(lambda r, m: forces.field(r, m), X, X)
+    assert "safe = jnp.where(mask, r, 1.0)" in text, text
+    assert "jnp.where(mask, 1.0 / jnp.sqrt(safe), 0.0)" in text
+    assert "return G * m * " in text

@@ -28,6 +28,7 @@ from jax.experimental import checkify, io_callback, sparse
 from jax.experimental import pallas as pl
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 
+import untrace
 from untrace import jaxapi
 from untrace.lifting.spelling import (
     PlainImports,
@@ -758,3 +759,11 @@ def test_primitives_are_found_in_objects_of_modules() -> None:
     primitive = object.__getattribute__(HOLDER, "__dict__")["primitive"]
     assert homes.find_primitive_home(primitive) == (__name__, "HOLDER.primitive")
     assert homes.find_primitive_home(jaxapi.Primitive("lost")) is None
+
+
+def test_dtypes_have_their_own_names() -> None:
+    def f(x: Any) -> Any:
+        return x.astype(jnp.complex64) * jnp.ones((2,), jnp.complex64)
+
+    text = str(untrace.source(f)(np.ones(2, np.float32)))
+    assert "x.astype(jnp.complex64)" in text and "csingle" not in text, text

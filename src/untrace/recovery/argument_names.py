@@ -22,6 +22,7 @@ from untrace.recovery.numbers import (
     only_names,
     say_nothing,
     shaped_arrays,
+    written_numbers,
 )
 from untrace.recovery.record import Body, Call
 from untrace.recovery.shape_parts import shape_parts
@@ -50,13 +51,17 @@ def name_arguments(
     if not site.is_library:
         call.held = NO_NUMBERS
     if not site.is_starred and not body.shared and say_nothing(given, site):
+        call.held = NO_NUMBERS  # the only one that there may be stands in the source
         return
     flat = flattened(given)
     names = number_names(frame, given, flat)
     call.numbers = only_names(names) if names else ()
     parameters = call.bodies[0].parameters if call.is_own else {}
     call.arrays = named_arrays(frame, flat, parameters, body.shared)
-    if site.is_library:  # `1 - beta` where `beta` is a parameter
+    if site.is_library:
+        written = written_numbers(names, site)
+        call.held = frozenset(names) - written if written else call.held
+        # `1 - beta` where `beta` is a parameter
         made = formulas(frame, given, body, (), near) if _has_float(flat) else ()
         call.formulas = tuple([one for one in made if type(one.value) is float])
         return

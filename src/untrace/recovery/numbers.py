@@ -128,6 +128,19 @@ def held_numbers(
     )
 
 
+def written_numbers(
+    names: Mapping[NumberKey, Set[bytecode.Chain]], site: bytecode.Site
+) -> frozenset[NumberKey]:
+    """Return the numbers that no variable of an expression holds, and that stand there.
+
+    The compiler makes one object of those of a module that are alike, such as a default.
+    """
+    written = {number_key(value) for _, value in site.literals}
+    return frozenset(
+        key for key, found in names.items() if not found and key in written
+    )
+
+
 def _may_be_given(frame: types.FrameType, chain: bytecode.Chain) -> bool:
     is_constant = _is_local(chain) and is_constant_variable(frame, chain.path[0])
     return not chain.is_global and not is_constant

@@ -146,12 +146,19 @@ def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
             for name, value in list(vars(held).items()):
                 names.setdefault(id(value), (value, ("jax", f"{space}.{name}")))
     for module in _public_modules():
-        for name, value in list(vars(sys.modules[module]).items()):
+        held = list(vars(sys.modules[module]).items())
+        for name, value in sorted(held, key=_is_alias):
             if not (
                 name.startswith("_") or isinstance(value, _VALUES) or _is_python(value)
             ):
                 names.setdefault(id(value), (value, (module, name)))
     return names
+
+
+def _is_alias(item: tuple[str, Any]) -> bool:
+    """Whether a name is not a scalar type's own, such as `csingle` of `complex64`."""
+    name, value = item
+    return isinstance(value, type(jnp.float32)) and value.__name__ != name
 
 
 def _is_python(value: Any) -> bool:
