@@ -418,7 +418,7 @@ def test_lengths_are_written_as_such():
     assert "n = len(x)" in text or "picked * len(x)" in text
 
 
-CONSTANTS_IN_A_MODULE = '''
+CONSTANTS_IN_A_MODULE = """
 import jax.numpy as jnp
 
 
@@ -436,7 +436,7 @@ class Field:
 
 
 field = Field()
-'''
+"""
 
 
 def test_numbers_that_a_library_wrote_are_none_of_its_parameters(tmp_path, monkeypatch):

@@ -342,3 +342,38 @@ def test_what_is_known_of_nested_functions_stays_known():
     )
     assert inline(kept)
     assert carry.last_use == last_use >= 0
+
+
+PASSED_ON = """
+class Riccati:
+    def __init__(self):
+        self.weights = jnp.array([[10.0, 0.0], [0.0, 10.0]])
+
+    def control(self, z, r, B, b):
+        return -self.weights @ B.T @ z - self.weights @ B.T @ r - self.weights @ b
+
+    def motion(self, z, r, A, B, b):
+        return A @ z + B @ self.control(z, r, B, b)
+
+    def step(self, z, given):
+        r, A, B, b = given
+        first = 0.1 * self.motion(z, r, A, B, b)
+        second = 0.1 * self.motion(z + first / 2, r, A, B, b)
+        new = z + first + 2 * second
+        return new, new
+
+    def solve(self, z0, r, A, B, b):
+        _, z = jax.lax.scan(self.step, z0, (r, A, B, b))
+        return jax.vmap(self.control)(z, r, B, b), z
+
+riccati = Riccati()
+"""
+
+
+def test_what_is_passed_on_as_well_stays_a_function():
+    layers = library(PASSED_ON)
+    text, _ = recover(
+        lambda *given: layers.riccati.solve(*given),
+        *map(jnp.ones, [3, (4, 3), (4, 3, 3), (4, 3, 2), (4, 2)]),
+    )
+    assert "from its equations" not in text and "jax.vmap(control)" in text, text

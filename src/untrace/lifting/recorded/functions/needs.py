@@ -24,10 +24,13 @@ from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
+from untrace.syntax.text import STRING
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
 FEW_LINES = 3  # of a function that is no better than what it does, with two parameters
 MAX_LINES = 16  # of such a function and what calls it, together
+_STRING = re.compile(STRING)
+_READ = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
 _CALLED = re.compile(r"(?<![\w.])(\w+)\(")
 
 # Which members of a tuple are needed: all of it, nothing, or each member for itself.
@@ -187,16 +190,22 @@ def part_needed(
 def called_once(references: References, lines: Iterable[str]) -> list[list[Kept]]:
     """List the functions that are better written where they are called, by their calls.
 
+    One that is passed on as well, `jax.vmap(f)`, is needed as it is.
+
     Args:
       references: What the program refers to.
       lines: Its text.
     """
-    times = Counter(_CALLED.findall("\n".join(lines)))
+    text = "\n".join(lines)
+    times = Counter(_CALLED.findall(text))
+    words = Counter(_READ.findall(_STRING.sub("", text)))
     found: list[list[Kept]] = []
     grown: Counter[str] = Counter()
     for group in _by_function(references.kept).values():
-        # Its head, and the call.
-        if is_better_inside(group[-1], times[group[-1].function.name] == 2, grown):
+        name = group[-1].function.name
+        is_called_once = times[name] == 2  # its head, and the call
+        is_called_only = words[name] <= times[name]
+        if is_called_only and is_better_inside(group[-1], is_called_once, grown):
             found.append(group)
     return found
 
