@@ -450,3 +450,20 @@ def test_numbers_that_a_library_wrote_are_none_of_its_parameters(tmp_path, monke
     assert "safe = jnp.where(mask, r, 1.0)" in text, text
     assert "jnp.where(mask, 1.0 / jnp.sqrt(safe), 0.0)" in text
     assert "return G * m * " in text
+
+
+PRODUCTS = '''
+def riccati(P, A, B, R):
+    return (P @ A + A.T @ P - P @ B @ R @ B.T @ P) * 2.0 @ (A @ P)
+'''
+
+
+def test_products_of_matrices_of_libraries_are_written_as_chains(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "products_of_untrace.py").write_text(PRODUCTS)
+    monkeypatch.syspath_prepend(folder)
+    products = importlib.import_module("products_of_untrace")
+    square = np.eye(3, dtype=np.float32)
+    text = recover(lambda p, a: products.riccati(p, a, a, p), square, square)
+    assert "(p @ a + a.T @ p - p @ a @ p @ a.T @ p) * 2.0 @ (a @ p)" in text, text

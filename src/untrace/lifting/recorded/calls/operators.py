@@ -95,12 +95,12 @@ def operator_term(item: Call, writer: Writer) -> Term:
 def _parentheses(item: Call, sign: str) -> tuple[bool, bool]:
     """Tell which operands stand in parentheses that the grammar does not ask for.
 
-    The user's do. So does what is folded into a product of matrices, `(x * scale) @ w`.
+    The user's do. So does what is folded into a product of matrices, `(x * scale) @ w`,
+    but for a chain of these, `a @ b @ c`.
     """
-    place = item.place
-    is_users = place is not None and not is_library(place.code)
-    node = expression_at(place.code, place.offset) if place and is_users else None
-    is_folded = sign == "@"
+    place, is_folded = item.place, sign == "@"
+    is_asked = place is not None and (is_folded or not is_library(place.code))
+    node = expression_at(place.code, place.offset) if place and is_asked else None
     if not isinstance(node, ast.BinOp):
         return is_folded, False
     left, right = node.left, node.right
