@@ -110,11 +110,17 @@ def _constant(formula: Formula, writer: Writer) -> Term | None:
     is_raised = is_static or formula.is_attribute
     if not (formula.is_constant or is_raised) or writer.in_library:
         return None
+    if is_static and formula.name in _POSITIONS:
+        return None
     name = constant_name(formula.name) if is_raised else formula.name
     if not name:
         return None
     text = spell_float(formula.value)
     return writer.program.numbers.constant(formula.value, text, name)
+
+
+_POSITIONS = frozenset({"axes", "axis", "dim", "ord"})
+"""What says no more than the number: `jnp.sum(x, axis=0)`."""
 
 
 def _is_static(name: str, writer: Writer) -> bool:
