@@ -452,10 +452,10 @@ def test_numbers_that_a_library_wrote_are_none_of_its_parameters(tmp_path, monke
     assert "return G * m * " in text
 
 
-PRODUCTS = '''
+PRODUCTS = """
 def riccati(P, A, B, R):
     return (P @ A + A.T @ P - P @ B @ R @ B.T @ P) * 2.0 @ (A @ P)
-'''
+"""
 
 
 def test_products_of_matrices_of_libraries_are_written_as_chains(tmp_path, monkeypatch):
