@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from untrace.optional import makes, optional
 from untrace.recovery.expressions import given_at, held_by, source_tree
 from untrace.recovery.record import ArrayItem
 from untrace.recovery.sites import once_per_site
 
 
-@optional(makes(tuple))
 def array_items(frame: types.FrameType, values: Iterable[Any]) -> tuple[ArrayItem, ...]:
     """Return which items of constant arrays a call is given.
 
@@ -109,7 +107,9 @@ def _of_loop(node: ast.Name, frame: types.FrameType) -> _Place | None:
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         if not all(isinstance(one, ast.Name) for one in names):
             continue
-        row = np.array([held_by(one.id, frame) for one in names])  # type: ignore[attr-defined]
+        row = [held_by(one.id, frame) for one in names]  # type: ignore[attr-defined]
+        if not all(isinstance(number, np.number) for number in row):
+            continue
         rows = array.reshape(len(array), -1)
         places = [k for k, other in enumerate(rows) if np.array_equal(other, row)]
         words = [one.id for one in names]  # type: ignore[attr-defined]
