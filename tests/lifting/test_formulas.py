@@ -15,6 +15,15 @@ RATE = 0.25
 N_PARTS = 2
 
 
+def installed(name, text, tmp_path, monkeypatch):
+    """Install a module, whose source can be read."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    return importlib.import_module(name)
+
+
 def recover(function, *args, **options):
     src = untrace.source(function, **options)(*args)
     assert "Written from its equations" not in str(src), src.report.notes
@@ -354,11 +363,7 @@ def plain(x):
 
 def test_parameters_of_libraries_are_in_formulas(tmp_path, monkeypatch):
     """One that is only half of what it was would be a trap: another `beta` is passed on."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "averages_of_untrace.py").write_text(INSTALLED)
-    monkeypatch.syspath_prepend(folder)
-    averages = importlib.import_module("averages_of_untrace")
+    averages = installed("averages_of_untrace", INSTALLED, tmp_path, monkeypatch)
 
     def f(x):
         y = averages.smooth(x, x + 1, 0.9)
@@ -441,11 +446,9 @@ field = Field()
 
 def test_numbers_that_a_library_wrote_are_none_of_its_parameters(tmp_path, monkeypatch):
     """The compiler makes one object of all `1.0` of a module."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "forces_of_untrace.py").write_text(CONSTANTS_IN_A_MODULE)
-    monkeypatch.syspath_prepend(folder)
-    forces = importlib.import_module("forces_of_untrace")
+    forces = installed(
+        "forces_of_untrace", CONSTANTS_IN_A_MODULE, tmp_path, monkeypatch
+    )
     text = recover(lambda r, m: forces.field(r, m), X, X)
     assert "safe = jnp.where(mask, r, 1.0)" in text, text
     assert "jnp.where(mask, 1.0 / jnp.sqrt(safe), 0.0)" in text
@@ -459,11 +462,7 @@ def riccati(P, A, B, R):
 
 
 def test_products_of_matrices_of_libraries_are_written_as_chains(tmp_path, monkeypatch):
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "products_of_untrace.py").write_text(PRODUCTS)
-    monkeypatch.syspath_prepend(folder)
-    products = importlib.import_module("products_of_untrace")
+    products = installed("products_of_untrace", PRODUCTS, tmp_path, monkeypatch)
     square = np.eye(3, dtype=np.float32)
     text = recover(lambda p, a: products.riccati(p, a, a, p), square, square)
     assert "(p @ a + a.T @ p - p @ a @ p @ a.T @ p) * 2.0 @ (a @ p)" in text, text
