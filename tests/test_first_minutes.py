@@ -23,8 +23,9 @@ from untrace import resizing
 from untrace.checking import check_module
 from untrace.cli import main, sources
 from untrace.isolated import flags_for
+from untrace.optional import OptionalStep
 from untrace.recovery.recorder import Recorder
-from untrace.stages import Budget
+from untrace.stages import Budget, TimeIsOver, stop_if_late, stoppable, within
 from untrace.static_check import check_file
 from untrace.verification.difference import Difference
 from untrace.verification.equivalence import equivalent
@@ -839,6 +840,62 @@ def test_late_texts_are_not_written_once_more(monkeypatch):
     report = untrace.source(scaled, max_seconds=0)(1.0).report
     assert report.is_verified and len(checked) == 2
     assert any('Written at level "lax"' in note for note in report.notes)
+
+
+def slow_steps(monkeypatch, seconds):
+    """Make every step that is optional slow; list those that are taken."""
+    taken, call = [], OptionalStep.__call__
+
+    def slow(self, *args, **kwargs):
+        time.sleep(seconds)
+        taken.append(self.name)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(OptionalStep, "__call__", slow)
+    return taken
+
+
+def test_a_text_that_takes_too_long_is_stopped_midway(monkeypatch):
+    """The equations are written then, which takes about as long as tracing did."""
+    monkeypatch.setattr("untrace.stages.MIN_GRACE_SECONDS", 0.0)
+    taken = slow_steps(monkeypatch, 0.01)
+    text = untrace.source(of_gradient)(jnp.ones(3)).text
+    n_taken = len(taken)
+    assert "Written from its equations" not in text
+    taken.clear()
+    source = untrace.source(of_gradient, max_seconds=0.01)(jnp.ones(3))
+    assert source.report.is_verified and len(taken) < n_taken
+    why = (
+        "not from the calls that were made: the time was over before they were written"
+    )
+    assert any(why in note for note in source.report.notes)
+
+
+def test_a_text_that_is_nearly_done_comes_to_its_end(monkeypatch):
+    """As long as the job took until the text was begun, since other text takes so long."""
+    monkeypatch.setattr("untrace.stages.MIN_GRACE_SECONDS", 0.0)
+    taken = slow_steps(monkeypatch, 0.0)
+
+    def traced_for_long(x):
+        time.sleep(2.0 if len(taken) else 0.0)
+        return of_gradient(x)
+
+    taken.append("")
+    source = untrace.source(traced_for_long, max_seconds=0)(jnp.ones(3))
+    assert source.report.is_verified and "jax.grad" in source.text
+    assert len(taken) > 1
+
+
+def test_what_is_stopped_is_only_what_makes_text_better(monkeypatch):
+    """What was proved stays; and nothing is stopped without a budget."""
+    monkeypatch.setattr("untrace.stages.time.monotonic", itertools.count().__next__)
+    with within(10), stoppable(False):
+        stop_if_late()
+    with within(None), stoppable():
+        stop_if_late()
+    with within(0), stoppable(), pytest.raises(TimeIsOver):
+        while True:
+            stop_if_late()
 
 
 def test_importing_untrace_loads_what_is_used():

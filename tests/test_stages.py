@@ -87,6 +87,10 @@ def test_progress_has_numbers(level: str, monkeypatch: pytest.MonkeyPatch) -> No
     )(1.0)
     names = list(dict.fromkeys(name for name, _, _ in told))
     assert names == ["tracing", "writing", "verifying"]
+    traced = [(done, total) for one, done, total in told if one == "tracing"]
+    # Nobody knows how many will follow.
+    assert traced == [(n, 0) for n in range(len(traced))]
+    assert (len(traced) > 30) == (level == "api")
     for name in names[1:]:
         rows = [(done, total) for one, done, total in told if one == name]
         assert rows[0] == (0, 0) and rows[-1][0] == rows[-1][1] > 1
@@ -128,6 +132,16 @@ def test_long_work_has_a_bar_and_an_estimate(monkeypatch: pytest.MonkeyPatch) ->
             status._shown.refresh()
         return out.getvalue()
 
+    def shown_while_tracing() -> str:
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=True, width=100)
+        monkeypatch.setattr("untrace.cli.status.ERR", console)
+        with Status() as status:
+            status.update("tracing", 1234, 0)
+            status._shown.refresh()
+        return out.getvalue()
+
+    assert "tracing (1,234 so far)" in shown_while_tracing()
     long, short = shown(8.0), shown(-4.0)
     assert (
         "about 12 s left" in long

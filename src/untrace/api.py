@@ -133,15 +133,17 @@ def source(
         ones from the sidecar.
       max_seconds: After so long, tracing included, nothing is tried any more that would
         only make the text better: no calls are looked for that equations come from, what
-        is not proved then is written from its equations, dimensions have no names. The
-        first text comes to its end; without it, a text depends on no machine's speed.
+        is not proved then is written from its equations, dimensions have no names. Text
+        that is being written is stopped midway, if it takes longer still than tracing
+        took (and than a second), and written from its equations. Without it, a text depends on no machine's
+        speed.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.
       static_argnums: As in `jax.jit`; static arguments are fixed.
       static_argnames: As in `jax.jit`.
       progress: Called as `progress(stage, done, total)` at the start of every stage, while
-        it is done and at its end: "tracing", "writing" (calls, or equations),
+        it is done and at its end: "tracing" (equations), "writing" (calls, or equations),
         "verifying" (equations). Total is 0 where nobody knows it.
 
     Returns:

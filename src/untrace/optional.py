@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from untrace.errors import LiftingError, reason
-from untrace.stages import is_late
+from untrace.stages import TimeIsOver, is_late, stop_if_late
 
 STRICT = "UNTRACE_STRICT"
 """Environment variable under which a step that fails raises: in the tests."""
@@ -149,6 +149,7 @@ class OptionalStep(Generic[P, T]):
         STEPS[self.name] = self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        stop_if_late()
         called, file = _called.get(), _file.get()
         if called is not None:
             called.setdefault(self.name, {})[_subject(args)] = None
@@ -408,7 +409,10 @@ class _Trials(Generic[T]):
             if n_parts > 2:
                 tried += [[*decisions[:i], *decisions[j:]] for i, j in bounds]
             for fewer in tried:
-                made = None if is_late() else self.without(fewer)
+                try:
+                    made = None if is_late() else self.without(fewer)
+                except TimeIsOver:
+                    return decisions, best
                 if made is not None:
                     decisions, best, n_parts = fewer, made, max(2, n_parts - 1)
                     break

@@ -48,8 +48,8 @@ class StageCounter:
         self._total += number
 
     def tick(self) -> None:
-        """Count one more."""
-        if self._done >= self._total:
+        """Count one more; where nobody knows how much there is, too."""
+        if self._total and self._done >= self._total:
             return
         self._done += 1
         if self._done == self._total or time.monotonic() > self._latest + PAUSE_SECONDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence, Set
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from untrace.recovery.record import Body
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
-from untrace.stages import is_late, stage
+from untrace.stages import TimeIsOver, is_late, stage, stoppable
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -112,10 +112,13 @@ def _written(captured: Captured, options: Options, progress: Progress | None) ->
         try:
             if captured.recording.error is not None:
                 raise captured.recording.error
-            source = without_spoilers(
-                lambda: _best(captured, options, note_progress),
-                lambda source: source.report.is_verified or not options.verify,
-            )
+            with stoppable():
+                source = without_spoilers(
+                    lambda: _best(captured, options, note_progress),
+                    lambda source: source.report.is_verified or not options.verify,
+                )
+        except TimeIsOver:
+            why = "the time was over before they were written"
         except Exception as error:  # the recorder stands on private names of JAX
             why = fault(error)
         else:
@@ -158,7 +161,10 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
     proved = _proved(replace(options, reroll="auto"), plan, attempt)
     if not proved.report.is_verified:
         return proved
-    rolled, _, _ = attempt(options)
+    try:
+        rolled, _, _ = attempt(options)
+    except TimeIsOver:
+        return replace(proved, options=options)
     report = rolled.report
     if report.strength == "numeric" and rolled.module.body != proved.module.body:
         return replace(rolled, report=replace(report, strength="rerolled"))
@@ -246,7 +252,8 @@ def _merged_again(
         best = source if source.report.is_verified else best
         return source.report.is_verified
 
-    merge_again(names, suspects, is_proved)
+    with suppress(TimeIsOver):
+        merge_again(names, suspects, is_proved)
     return best
 
 
@@ -291,7 +298,7 @@ def _attempt(
         expect(count_blocks(block)[0])
         # Only scans in place of repeated calls are proved by nothing but values.
         by_values = options.reroll == "scan"
-        with stage("verify"):
+        with stoppable(False), stage("verify"):
             report = check_module(module, captured, notes, compares_values=by_values)
     else:
         report = Report("unverified", notes=notes)

@@ -52,6 +52,7 @@ def measured() -> Generator[Stage, None, None]:
 @contextlib.contextmanager
 def stage(name: str) -> Generator[None, None, None]:
     """Mark a stage. One inside of a stage of its own name is a part of that."""
+    stop_if_late()
     around = _CURRENT.get()
     if around is None or around.name == name:
         yield
@@ -72,30 +73,81 @@ def _entered(entered: Stage) -> Generator[None, None, None]:
         _CURRENT.reset(token)
 
 
-_DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A budget of time: when it began, and when it is used up."""
+
+    start: float
+    deadline: float
+
+
+MIN_GRACE_SECONDS = 1.0
+"""After a budget of time, for what is being done then."""
+
+
+class TimeIsOver(BaseException):
+    """Nothing goes on that only makes text better; no `except Exception` stops it."""
+
+
+_LIMIT: ContextVar[_Limit | None] = ContextVar("limit", default=None)
+# When what is being done is stopped midway; None where it comes to its end.
+_STOP: ContextVar[float | None] = ContextVar("stop", default=None)
 
 
 @contextlib.contextmanager
 def within(seconds: float | None) -> Generator[None, None, None]:
     """Give what is done inside a budget of time, which `is_late` asks for; None: none."""
-    deadline = None if seconds is None else time.monotonic() + seconds
-    token = _DEADLINE.set(deadline)
+    now = time.monotonic()
+    token = _LIMIT.set(None if seconds is None else _Limit(now, now + seconds))
     try:
         yield
     finally:
-        _DEADLINE.reset(token)
+        _LIMIT.reset(token)
 
 
 def is_late() -> bool:
     """Whether the budget of time is used up: nothing is begun that only makes text better."""
-    deadline = _DEADLINE.get()
-    return deadline is not None and time.monotonic() > deadline
+    limit = _LIMIT.get()
+    return limit is not None and time.monotonic() > limit.deadline
 
 
 def seconds_left() -> float | None:
     """Return how much is left of the budget of time; None if there is none."""
-    deadline = _DEADLINE.get()
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    limit = _LIMIT.get()
+    return None if limit is None else max(0.0, limit.deadline - time.monotonic())
+
+
+@contextlib.contextmanager
+def stoppable(is_so: bool = True) -> Generator[None, None, None]:
+    """Let what is done inside be stopped midway, some time after the budget is used up.
+
+    That is as long as the job took until here (most of it was tracing), or a second at
+    least: instead of what is stopped something else has to be made, which takes as long.
+
+    Raises:
+      TimeIsOver: Where it asks (`stop_if_late`), and every stage and optional step does.
+    """
+    limit, now = _LIMIT.get(), time.monotonic()
+    stop = None
+    if is_so and limit is not None:
+        grace = max(now - limit.start, MIN_GRACE_SECONDS)
+        stop = max(limit.deadline, now) + grace
+    token = _STOP.set(stop)
+    try:
+        yield
+    finally:
+        _STOP.reset(token)
+
+
+def stop_if_late() -> None:
+    """Stop what is being done if it is stoppable and the time for it is over.
+
+    Raises:
+      TimeIsOver: If so.
+    """
+    stop = _STOP.get()
+    if stop is not None and time.monotonic() > stop:
+        raise TimeIsOver
 
 
 class Budget:
@@ -126,7 +178,7 @@ def staged(name: str) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _M
     def wrap(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
         @functools.wraps(function)
         def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
-            if _CURRENT.get() is None:
+            if _CURRENT.get() is None and _STOP.get() is None:
                 return function(*args, **kwargs)
             with stage(name):
                 return function(*args, **kwargs)

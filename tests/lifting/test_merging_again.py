@@ -8,6 +8,7 @@ import untrace
 from untrace import recorded
 from untrace.lifting.recorded.functions.merging_again import MAX_TRIALS, merge_again
 from untrace.lifting.recorded.unify import numbers
+from untrace.stages import TimeIsOver
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 
@@ -51,6 +52,27 @@ def test_functions_that_are_not_to_blame_stay_merged(bad, monkeypatch):
     names = {"rolled", "turned", "powered"}
     assert {n for n in names if f"def {n}_2(" in str(src)} == {bad}
     assert n_attempts == 3
+
+
+def test_what_was_proved_stays_when_the_time_is_over(monkeypatch):
+    """Here functions that are merged are wrong, and it is over before others are."""
+    name, attempt, made = numbers._name, recorded._attempt, []
+
+    def name_wrongly(function, merged):
+        name(function, merged)
+        function.lines = [f"x = x + 1; {line}" for line in function.lines]
+
+    def timed(*args):
+        if any(source.report.is_verified for source, _ in made):
+            raise TimeIsOver
+        made.append(attempt(*args))
+        return made[-1]
+
+    monkeypatch.setattr(numbers, "_name", name_wrongly)
+    monkeypatch.setattr(recorded, "_attempt", timed)
+    src = untrace.source(program)(X)
+    assert src.report.strength == "identical" and "def rolled_2(" in str(src)
+    assert not src.report.notes
 
 
 @pytest.mark.parametrize("wrong", [{"c"}, {"a", "h"}, {"a", "b"}, set("abcdefgh")])

@@ -34,6 +34,7 @@ from untrace.optional import (
 )
 from untrace.recovery.record import Call
 from untrace.result import Source
+from untrace.stages import TimeIsOver
 
 WAYS = ("api", "jaxpr", "lax")
 NO_CODE = "this is (no code"
@@ -315,6 +316,33 @@ def test_only_steps_that_were_called_are_tried_one_by_one(monkeypatch):
     text, notes = optional.writing(write)
     assert text == "text" and len(made) <= 6
     assert len(notes) == 1 and "`step 3`" in notes[0]
+
+
+def test_steps_to_blame_are_looked_for_until_the_time_is_over(monkeypatch):
+    """The last text that was good stays."""
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(optional, "STEPS", {})
+
+    def step(number: int) -> OptionalStep[[str], str]:
+        def add(text: str) -> str:
+            return f"{text}{number}" + "?" * (number == 3)
+
+        add.__qualname__ = f"step {number}"
+        return OptionalStep(add, optional.unchanged, is_blamed=True)
+
+    steps = [step(number) for number in range(8)]
+    made: list[str] = []
+
+    def make() -> str:
+        if len(made) == 3:
+            raise TimeIsOver
+        made.append(functools.reduce(lambda text, add: add(text), steps, ""))
+        return made[-1]
+
+    text = optional.writing(
+        lambda: optional.without_spoilers(make, lambda text: "?" not in text)
+    )
+    assert made == ["0123?4567", "", "4567"] and text == "4567"
 
 
 def test_many_steps_of_one_reason_are_one_note():

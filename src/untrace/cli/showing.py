@@ -155,7 +155,8 @@ from untrace.stages import Stage, measured
     "--max-seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Try nothing after so long that would only make the text better.",
+    help="Try nothing after so long that would only make the text better; what takes "
+    "much longer to write is stopped, and written from its equations.",
 )
 @click.option(
     "--time",

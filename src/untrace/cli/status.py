@@ -2,7 +2,8 @@
 
 Work of more than two seconds has a bar, and an estimate of what is left. How long the parts
 of a job take beside each other is known from what they took before; the text may be written
-and verified several times, of which each time gets the most of what is left of the bar.
+and verified several times, of which each time gets the most of what is left of the bar. How
+much there is to trace only the function knows: what was traced is counted.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class Status:
         self._share.update(stage, done, total)
         elapsed = self._shown.tasks[0].elapsed or 0.0
         said = f"{stage} ({done:,} of {total:,})" if 0 < done < total else stage
+        said = f"{stage} ({done:,} so far)" if done and not total else said
         self._shown.update(
             self._task,
             description=printable(said),

@@ -19,6 +19,7 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from untrace import jaxapi
+from untrace.progress import tick
 from untrace.recovery import bytecode, held
 from untrace.recovery.argument_names import name_arguments
 from untrace.recovery.around import (
@@ -169,6 +170,7 @@ class Recorder:
                 several = bind.primitive.multiple_results
                 bind.results = tuple(value) if several else (value,)
                 self._log.append(bind)
+                tick()
             return
         self.stack[-1].seen = len(self._log)
         if entry.own is not None:
