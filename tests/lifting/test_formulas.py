@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -192,7 +193,7 @@ def test_sizes_of_arrays_that_a_function_does_not_see_are_numbers():
             self.weights = weights
 
         def apply(self, x):
-            return jnp.tanh(x @ self.weights) / self.weights.shape[0] + jnp.cos(x)
+            return jnp.tanh(x) / self.weights.shape[0] + jnp.cos(x)
 
     def outer(w, x):
         n = w * 2
@@ -203,6 +204,115 @@ def test_sizes_of_arrays_that_a_function_does_not_see_are_numbers():
     src = untrace.source(outer)(x, x)
     assert src.report.is_verified
     assert "row.sum() / n.shape[0]" in str(src) and "/ 3 + jnp.cos(x)" in str(src)
+
+
+class Cache(NamedTuple):
+    k: Any
+    v: Any
+
+
+class Bag(NamedTuple):
+    p: Any
+
+
+class Attention:
+    def __init__(self, w):
+        self.w = w
+
+    def __call__(self, x):
+        return x @ self.w / math.sqrt(self.w.shape[0])
+
+
+def of_fields(x):
+    cache = Cache(x, 2 * x)
+    return jnp.arange(cache.k.shape[0])[:, None] * jnp.ones((len(cache.k), 1)) / cache.v
+
+
+def of_items(params):
+    n_in, n_out = params["layers"][1]["w"].shape
+    return jnp.zeros((n_in, n_out)) + params["layers"][1]["w"] / params["b"].shape[0]
+
+
+def of_what_was_there_before(x):
+    cache = {"k": x}
+    n = cache["k"].shape[0]
+    cache = {"k": jnp.zeros((1, 1))}
+    return jnp.ones((n, 1)) + x * cache["k"].shape[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "written"),
+    [
+        (of_fields, X, ["jnp.arange(x.shape[0])", "jnp.ones((len(x), 1))"]),
+        (
+            lambda c: jnp.ones((len(c.k), c.v.shape[1])) + c.k,
+            Cache(X, X),
+            ["jnp.ones((len(c.k), c.v.shape[1]))"],
+        ),
+        (
+            of_items,
+            {"layers": [{}, {"w": X}], "b": X},
+            ['n_in, n_out = params["layers"][1]["w"].shape', '/ params["b"].shape[0]'],
+        ),
+        (
+            lambda w: Attention(w)(w.T),
+            X,
+            ["x @ w / math.sqrt(w.shape[0])"],
+        ),
+        (
+            lambda x, y: x.sum() / x.size + jnp.sum(y.p, axis=y.p.ndim - 1),
+            (X, Bag(X)),
+            ["x.sum() / x.size", "axis=y.p.ndim - 1"],
+        ),
+        (of_what_was_there_before, X, ["jnp.ones((3, 1))", "x * zeros.shape[0]"]),
+    ],
+)
+def test_sizes_of_parts_of_what_variables_hold(function, given, written):
+    given = given if type(given) is tuple else (given,)
+    src = untrace.source(function)(*given)
+    assert src.report.strength == "identical", str(src.report)
+    for part in written:
+        assert part in src.text, src.text
+
+
+HALF_LOG = 0.5 * np.log(2 * np.pi)
+
+
+def of_numpy(x, weights):
+    n, d = x.shape
+    scale = 1.0 / np.sqrt(d)
+    y = x * scale + scale - np.maximum(n, 2.5) * HALF_LOG
+    return y / np.sqrt(2.0 / (x.shape[0] + weights.shape[1])) - 0.5 * np.log(2 * np.pi)
+
+
+def test_functions_of_numpy_are_computed_as_the_program_did():
+    for sizes in ((3, 4), (5, 2)):
+        x = np.ones(sizes, np.float32)
+        src = untrace.source(of_numpy, symbolic=True)(x, x)
+        assert src.report.strength == "identical", str(src.report)
+        for part in (
+            "HALF_LOG = np.float64(0.9189385332046727)",
+            "scale = 1.0 / np.sqrt(d)",
+            "x * scale + scale - np.maximum(n, 2.5) * HALF_LOG",
+            "y / np.sqrt(2.0 / (x.shape[0] + weights.shape[1]))",
+            "- 0.5 * np.log(2 * jnp.pi)",
+        ):
+            assert part in src.text, src.text
+
+
+def test_functions_of_numpy_that_a_module_calls_otherwise_are_numbers():
+    """Only the very number counts, and a name may hold another function."""
+
+    class Numpy:
+        @staticmethod
+        def sqrt(x):
+            return np.sqrt(x + 1)
+
+    def program(x, np=Numpy):
+        return x / np.sqrt(x.shape[0])
+
+    src = untrace.source(lambda x: program(x))(X)
+    assert src.report.strength == "identical" and "np.float64(2.0)" in src.text
 
 
 def split(x, n_parts):

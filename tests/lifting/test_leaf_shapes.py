@@ -55,11 +55,20 @@ def test_a_shape_is_written_after_that_of_a_leaf(function, text):
 
 def test_shapes_that_follow_no_leaf_are_written_for_each():
     def f(batch):
-        return jax.tree.map(lambda x: x.reshape((2, x.size // 2)), batch)
+        return jax.tree.map(lambda x: x.reshape((2, x.nbytes // 8)), batch)
 
     src = untrace.source(f)(BATCH)
     assert src.report.is_verified, str(src.report)
     assert "tree.map" not in str(src) and ".reshape((2, 12))" in str(src)
+
+
+def test_shapes_may_follow_how_many_elements_a_leaf_has():
+    def f(batch):
+        return jax.tree.map(lambda x: x.reshape((2, x.size // 2)), batch)
+
+    src = untrace.source(f)(BATCH)
+    assert src.report.is_verified, str(src.report)
+    assert "jax.tree.map(lambda x: x.reshape((2, x.size // 2)), batch)" in str(src)
 
 
 def test_equal_shapes_stay_numbers():

@@ -63,7 +63,7 @@ def name_arguments(
         call.held = frozenset(names) - written if written else call.held
         # `1 - beta` where `beta` is a parameter
         made = formulas(frame, given, body, (), near) if _has_float(flat) else ()
-        call.formulas = tuple([one for one in made if type(one.value) is float])
+        call.formulas = tuple([one for one in made if isinstance(one.value, float)])
         return
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
@@ -78,7 +78,7 @@ def name_arguments(
 
 
 def _has_float(values: Iterable[Any]) -> bool:
-    return any(type(value) is float for value in values)
+    return any(isinstance(value, float) for value in values)
 
 
 def _given(call: Call) -> list[Any]:

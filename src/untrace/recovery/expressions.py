@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import linecache
@@ -75,12 +76,17 @@ def is_local(name: str, frame: types.FrameType) -> bool:
 
 
 def static_value(node: ast.expr, frame: types.FrameType) -> Any:
-    """Return what a name and its attributes hold, without running any code."""
+    """Return what a name, its attributes and its items hold, without running any code."""
     if isinstance(node, ast.Name):
         return held_by(node.id, frame)
     if isinstance(node, ast.Attribute):
         owner = static_value(node.value, frame)
         return None if owner is None else static_attribute(owner, node.attr)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner, key = static_value(node.value, frame), node.slice.value
+        if type(owner) is dict or (type(owner) in (list, tuple) and type(key) is int):
+            with contextlib.suppress(LookupError):
+                return owner[key]
     return None
 
 

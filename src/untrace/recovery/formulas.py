@@ -5,7 +5,8 @@ argument there that is arithmetic on numbers and sizes of arrays is evaluated ag
 what the caller's variables hold, and only counts if it gives the very same number. Integers
 count if an array's size or an integer parameter is among what they are computed from, or
 if they are the module's, `HEADS` and `2 * HEADS`. A variable that was assigned once is what
-it was assigned: `batch, length = x.shape`.
+it was assigned: `batch, length = x.shape`. Functions are those of `math` and the elementwise
+ones of NumPy, `np.sqrt(x.shape[-1])`, whose numbers are NumPy's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from untrace.recovery.constant_variables import is_constant_variable, owner_of
 from untrace.recovery.expressions import (
@@ -37,6 +40,7 @@ from untrace.recovery.variables import (
     Variables,
     position_of,
     size_taken,
+    variable_of,
     variables_around,
 )
 from untrace.syntax.precedence import SYMBOLS
@@ -51,6 +55,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "//": operator.floordiv,
 }
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
+_UFUNCS = frozenset(k for k, held in vars(np).items() if type(held) is np.ufunc)
+_FLOATS = (float, np.float64)
+_NUMBERS = (int, *_FLOATS)
+_WHOLE = frozenset({"ndim", "size"})
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
@@ -74,13 +82,13 @@ def formulas(
       near: The frame that makes the call, if there is code between: what stands in its
         expression is not what the caller gave it.
     """
-    numbers = [v for v in flattened(values) if type(v) in (int, float)]
+    numbers = [v for v in flattened(values) if type(v) in _NUMBERS]
     own = set() if near is None else _literals(near.f_code, near.f_lasti)
     numbers = [v for v in numbers if repr(v) not in own]
     if not numbers:
         return ()
     arguments = _arguments(frame.f_code, frame.f_lasti)
-    if not any(isinstance(argument, _COMPUTED) for argument in arguments):
+    if not any(map(_is_computed, arguments)):
         return ()
     counts = Counter(map(repr, numbers))
     given = {repr(v): v for v in numbers}
@@ -95,7 +103,7 @@ def formulas(
             replace(formula, value=given[key])
             for formula in made
             if (key := repr(formula.value)) in telling
-            and (counts[key] == written[key] or type(formula.value) is float)
+            and (counts[key] == written[key] or type(formula.value) in _FLOATS)
             and (type(formula.value) is int or formula.symbol)
         ]
     )
@@ -134,6 +142,13 @@ def _items(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
+def _is_computed(node: ast.expr) -> bool:
+    """Whether an expression is more than a number or what an object holds."""
+    return isinstance(node, _COMPUTED) or (
+        isinstance(node, ast.Attribute) and node.attr in _WHOLE
+    )
+
+
 def _is_arithmetic(node: ast.expr) -> bool:
     """Tell from its form alone whether an expression may be arithmetic on numbers."""
     if isinstance(node, ast.BinOp):
@@ -145,7 +160,7 @@ def _is_arithmetic(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         name = node.func.id if isinstance(node.func, ast.Name) else name
-        return name in _MATH and all(map(_is_arithmetic, node.args))
+        return name in _MATH | _UFUNCS and all(map(_is_arithmetic, node.args))
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float)
     return isinstance(node, (ast.Name, ast.Attribute))
@@ -162,9 +177,12 @@ def _formula(
     if isinstance(node, ast.Name):
         return _variable(node.id, caller, around, depth)
     if isinstance(node, ast.Attribute):
+        whole = _whole_size(node, caller.frame)
+        if whole is not None:
+            return whole
         value = static_value(node, caller.frame)
         owner = static_value(node.value, caller.frame)
-        if type(value) is not float or isinstance(owner, types.ModuleType):
+        if type(value) not in _FLOATS or isinstance(owner, types.ModuleType):
             return _number(value)
         return Formula(value, name=node.attr, is_attribute=True)
     if size_taken(node) is not None:
@@ -176,10 +194,10 @@ def _formula(
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         symbol, compute, operands = "-", operator.neg, [node.operand]
     elif isinstance(node, ast.Call) and not node.keywords:
-        name = _math_function(node.func, caller.frame)
-        if not name:
+        found = _function(node.func, caller.frame)
+        if found is None:
             return None
-        symbol, compute, operands = f"math.{name}", getattr(math, name), node.args
+        (symbol, compute), operands = found, node.args
     else:
         return None
     made = [_formula(operand, caller, around, depth + 1) for operand in operands]
@@ -187,21 +205,40 @@ def _formula(
     if len(known) < len(made):
         return None
     try:
-        value = compute(*[one.value for one in known])
+        with np.errstate(all="ignore"):  # the user has been told
+            value = compute(*[one.value for one in known])
     except (ArithmeticError, ValueError, TypeError):
         return None
-    return Formula(value, symbol, known) if type(value) in (int, float) else None
+    return Formula(value, symbol, known) if type(value) in _NUMBERS else None
+
+
+def _whole_size(node: ast.Attribute, frame: types.FrameType) -> Formula | None:
+    """Return `x.size` or `x.ndim` of an array that a local variable holds."""
+    name = variable_of(node.value)
+    if node.attr not in _WHOLE or not name or not is_local(name, frame):
+        return None
+    array = static_value(node.value, frame)
+    size = getattr(array, node.attr) if is_any_array(array) else None
+    return (
+        Formula(size, node.attr, (), name, True, array) if type(size) is int else None
+    )
 
 
 def _size_of(
     node: ast.expr, caller: _Caller, before: Variables | None = None
 ) -> Formula | None:
     """Return a size of an array that a local variable holds, or held before."""
-    name, axis = size_taken(node) or ("", 0)
-    if not name or not is_local(name, caller.frame):
+    taken = size_taken(node)
+    if taken is None:
+        return None
+    holder, axis = taken
+    name = variable_of(holder)
+    if not is_local(name, caller.frame):
         return None
     if before is None or len(before.stores.get(name, [])) == 1:
-        array = held_by(name, caller.frame)
+        array = static_value(holder, caller.frame)
+    elif not isinstance(holder, ast.Name):  # it may have had other parts before
+        return None
     else:
         array = _held_before(name, position_of(node), caller.body, before)
     if array is None or not is_any_array(array) or not -array.ndim <= axis < array.ndim:
@@ -238,7 +275,7 @@ def _variable(
 ) -> Formula | None:
     """Return what a variable holds, and how that was computed, if that is plain."""
     value = held_by(name, caller.frame)
-    if type(value) in (int, float) and not is_local(name, caller.frame):
+    if type(value) in _NUMBERS and not is_local(name, caller.frame):
         return Formula(value, name=name, is_constant=True)
     variables = variables_around(caller.frame.f_code.co_filename).get(around)
     if type(value) is int:
@@ -249,7 +286,7 @@ def _variable(
     assigned = variables.assigned.get(name) if variables is not None else None
     # The compiler computes `10 ** (4 / 40)`.
     is_folded = assigned is not None and isinstance(assigned.value, ast.BinOp)
-    if type(value) is not float or (is_constant and not is_folded):
+    if type(value) not in _FLOATS or (is_constant and not is_folded):
         return _number(value, is_constant)
     made = (
         _formula(assigned.value, caller, around, depth + 1)
@@ -320,19 +357,24 @@ def _outer(name: str, caller: _Caller) -> _Caller | None:
     return _Caller(frame, Body(None, code, held))
 
 
-def _math_function(node: ast.expr, frame: types.FrameType) -> str:
-    """Return which function of `math` an expression names; "" if none."""
-    if isinstance(node, ast.Attribute):
-        owner = node.value
-        is_math = isinstance(owner, ast.Name) and held_by(owner.id, frame) is math
-        return node.attr if is_math and node.attr in _MATH else ""
+def _function(
+    node: ast.expr, frame: types.FrameType
+) -> tuple[str, Callable[..., Any]] | None:
+    """Return the function of `math` or NumPy that an expression names, and how to write it."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner, name = held_by(node.value.id, frame), node.attr
+        if owner is math and name in _MATH:
+            return f"math.{name}", getattr(math, name)
+        is_numpy = owner is np and name in _UFUNCS
+        return (f"np.{name}", getattr(np, name)) if is_numpy else None
     if isinstance(node, ast.Name):
         held = held_by(node.id, frame)
         name = getattr(held, "__name__", "") if callable(held) else ""
-        return name if name in _MATH and getattr(math, name) is held else ""
-    return ""
+        is_math = name in _MATH and getattr(math, name) is held
+        return (f"math.{name}", getattr(math, name)) if is_math else None
+    return None
 
 
 def _number(value: Any, is_constant: bool = False) -> Formula | None:
-    is_number = type(value) in (int, float)
+    is_number = type(value) in _NUMBERS
     return Formula(value, is_constant=is_constant) if is_number else None

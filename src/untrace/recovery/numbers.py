@@ -27,7 +27,8 @@ NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
-_NUMBERS = frozenset({int, float})
+_FLOATS = frozenset({float, np.float64})
+_NUMBERS = frozenset({int, *_FLOATS})
 _DTYPES = frozenset(type(np.dtype(kind)) for kind in "?bhilBHILefdFD")
 _SAY_NOTHING: set[type] = {bool, str, type, type(None), types.FunctionType}
 """Classes whose values are neither numbers nor constant arrays, and hold none."""
@@ -41,7 +42,7 @@ def number_key(value: Any) -> NumberKey | None:
     The sign of a zero and a NaN count, as does the type.
     """
     kind = type(value)
-    if kind is float or (kind is int and abs(value) >= MIN_INTEGER):
+    if kind in _FLOATS or (kind is int and abs(value) >= MIN_INTEGER):
         return kind, repr(value)
     return None
 
@@ -95,7 +96,7 @@ def number_names(
         key = _key(_held(frame, chain), is_turning)
         if key not in names:
             continue
-        if key[0] is float or chain.is_global or is_turning:
+        if key[0] in _FLOATS or chain.is_global or is_turning:
             names[key].add(chain)
     return names
 

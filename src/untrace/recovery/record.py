@@ -42,9 +42,9 @@ class Formula:
 
     Attributes:
       value: The number; the object itself, if a variable held it.
-      symbol: The operator or function of `math`; "=" for a variable, whose operand is
-        what it was assigned; "shape" for a size of an array; "" for a number of which no
-        more is known.
+      symbol: The operator, or the function of `math` or NumPy (`np.sqrt`); "=" for a
+        variable, whose operand is what it was assigned; "shape" for a size of an array,
+        "size" and "ndim" for what else it tells; "" for a number of which no more is known.
       operands: What it was computed from.
       name: The variable, or the attribute; for a constant of the module, `GAMMA`, its name.
       is_constant: It stands in the source: no parameter is it, even if that is alike.
@@ -76,20 +76,20 @@ class Formula:
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""
-        if type(self.value) is float and self.symbol:
+        if isinstance(self.value, float) and self.symbol:
             return True
         return self._has_variable() or self._is_modules()
 
     def arrays(self) -> Iterator[Any]:
         """Yield the arrays whose sizes it is computed from."""
-        if self.symbol == "shape":
+        if self.array is not None:
             yield self.array
         for operand in self.operands:
             yield from operand.arrays()
 
     def _has_variable(self) -> bool:
         """Whether the size of an array or a parameter is among what it was computed from."""
-        is_one = self.symbol == "shape" or self.is_given
+        is_one = self.array is not None or self.is_given
         return is_one or any(o._has_variable() for o in self.operands)
 
     def _is_modules(self) -> bool:

@@ -10,10 +10,11 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from untrace.recovery.expressions import expression_at, held_by, is_local
+from untrace.recovery.expressions import expression_at, is_local, static_value
 from untrace.recovery.numbers import is_any_array
 from untrace.recovery.record import ShapePart
 from untrace.recovery.sites import once_per_site
+from untrace.recovery.variables import variable_of
 
 
 def shape_parts(frame: types.FrameType) -> tuple[ShapePart, ...]:
@@ -60,7 +61,7 @@ def _is_shape(node: ast.expr) -> bool:
         return isinstance(node.slice, ast.Slice) and _is_shape(node.value)
     if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
         return False
-    return isinstance(node.value, ast.Name)
+    return bool(variable_of(node.value))
 
 
 def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapePart]:
@@ -90,9 +91,8 @@ def _part(node: ast.expr, position: int, frame: types.FrameType) -> ShapePart | 
             return None
         ends, node = (lower, upper), node.value
     assert isinstance(node, ast.Attribute)
-    assert isinstance(node.value, ast.Name)
-    name = node.value.id
-    array = held_by(name, frame) if is_local(name, frame) else None
+    is_here = is_local(variable_of(node.value), frame)
+    array = static_value(node.value, frame) if is_here else None
     return ShapePart(array, *ends, position) if is_any_array(array) else None
 
 

@@ -11,25 +11,33 @@ from dataclasses import dataclass
 from untrace.recovery.expressions import source_tree
 
 
-def size_taken(node: ast.expr) -> tuple[str, int] | None:
-    """Return the variable and the axis in `x.shape[-1]` or `len(x)`; None for all else."""
+def size_taken(node: ast.expr) -> tuple[ast.expr, int] | None:
+    """Return the array and the axis in `x.shape[-1]` or `len(x)`; None for all else.
+
+    The array is a variable, or a part of what one holds: `cache.k`, `params["w"]`.
+    """
     match node:
-        case ast.Call(ast.Name("len"), [ast.Name(name)], []):
-            return name, 0
-        case ast.Subscript():
+        case ast.Call(ast.Name("len"), [array], []):
+            return (array, 0) if variable_of(array) else None
+        case ast.Subscript(ast.Attribute(array, "shape"), index):
             pass
         case _:
             return None
-    owner, index = node.value, node.slice
-    if not isinstance(owner, ast.Attribute) or owner.attr != "shape":
-        return None
     sign = 1
     if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
         sign, index = -1, index.operand
     if not isinstance(index, ast.Constant) or type(index.value) is not int:
         return None
-    name = owner.value.id if isinstance(owner.value, ast.Name) else ""
-    return (name, sign * index.value) if name else None
+    return (array, sign * index.value) if variable_of(array) else None
+
+
+def variable_of(node: ast.expr) -> str:
+    """Return the variable that an expression is a part of what it holds; "" if it is none."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            return ""
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 Position = tuple[int, int]

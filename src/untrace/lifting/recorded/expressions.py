@@ -66,7 +66,7 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
         return _array(value, writer)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
-    if type(value) is int and (formula := writer.program.formula(value)):
+    if type(value) in (int, np.float64) and (formula := writer.program.formula(value)):
         return formula_term(formula, writer) or static_term(value, writer, role)
     return _known(value, writer) or _made(value, writer, role)
 

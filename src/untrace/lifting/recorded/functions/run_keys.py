@@ -86,7 +86,7 @@ class _Keys:
         kind = type(value)
         if kind in _PLAIN:
             return kind, value
-        if kind is float:
+        if kind is float or kind is np.float64:
             return kind, value.hex()
         if kind in (tuple, list):
             return kind, tuple(map(key, value))

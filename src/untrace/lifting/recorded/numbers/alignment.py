@@ -121,7 +121,11 @@ def _call(items: Sequence[Call], solve: Solve) -> Call:
     made = replace(first, args=args, kwargs=kwargs, bodies=bodies)
     if not is_same:  # the numbers that are left may be others than those that are alike
         made.formulas = tuple(
-            [f for f in first.formulas if type(f.value) is float or f.is_of_module()]
+            [
+                f
+                for f in first.formulas
+                if isinstance(f.value, float) or f.is_of_module()
+            ]
         )
         made.factors = {
             int(one.value): one.name

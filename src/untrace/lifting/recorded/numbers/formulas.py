@@ -15,7 +15,7 @@ from untrace.lifting.recorded.numbers.numbers import constant_name
 from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
 from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import TurnKey, Writer
-from untrace.lifting.spelling.numbers import spell_float
+from untrace.lifting.spelling import spell
 from untrace.optional import gives, optional
 from untrace.recovery.record import Formula
 from untrace.syntax.names import identifier
@@ -29,9 +29,11 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 
 
 def _depends(formula: Formula, writer: Writer) -> bool:
-    if formula.symbol == "shape":
+    if formula.array is not None:
         return _array(formula, writer) is not None
     if formula.is_read_again and formula.symbol == "=":
+        return True
+    if _is_numpys(formula):
         return True
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
@@ -39,6 +41,11 @@ def _depends(formula: Formula, writer: Writer) -> bool:
     if outer is None:
         return False
     return any(_depends(operand, outer) for operand in formula.operands)
+
+
+def _is_numpys(formula: Formula) -> bool:
+    """Whether a function of NumPy made it, `np.log(2)`, which says more than its digits."""
+    return formula.symbol.startswith("np.")
 
 
 def _array(formula: Formula, writer: Writer) -> Found | None:
@@ -52,11 +59,13 @@ def _array(formula: Formula, writer: Writer) -> Found | None:
 
 
 def _term(formula: Formula, writer: Writer) -> Term:
-    array = _array(formula, writer) if formula.symbol == "shape" else None
+    array = _array(formula, writer) if formula.array is not None else None
     if array is not None and formula.is_length:
         return call(Term(["len"]), [writer.ref(array)])
     if array is not None:
-        return Term([*placed(writer.ref(array), ATOM), f".shape[{formula.axis}]"])
+        index = f"[{formula.axis}]" if formula.symbol == "shape" else ""
+        parts = placed(writer.ref(array), ATOM)
+        return Term([*parts, f".{formula.symbol}{index}"])
     found = _found(formula, writer)
     if found is not None:
         return writer.ref(found)
@@ -67,23 +76,27 @@ def _term(formula: Formula, writer: Writer) -> Term:
         return writer.number(formula.value)
     if formula.symbol == "=":
         return _variable(formula, writer)
-    return _computed(formula, [_term(one, writer) for one in formula.operands], writer)
+    write = _term if any(_depends(o, writer) for o in formula.operands) else _arithmetic
+    return _computed(formula, [write(one, writer) for one in formula.operands], writer)
 
 
 def _arithmetic(formula: Formula, writer: Writer) -> Term:
     """Write how a number is computed of others that have no names."""
-    if formula.symbol in ("", "shape", "="):
+    if formula.symbol in ("", "=") or formula.array is not None:
         return writer.number(formula.value)
     terms = [_arithmetic(operand, writer) for operand in formula.operands]
     return _computed(formula, terms, writer)
 
 
+_MODULES = {"math": "math", "np": "numpy"}
+
+
 def _computed(formula: Formula, terms: Sequence[Term], writer: Writer) -> Term:
     """Write what a formula does to its operands."""
-    if formula.symbol.startswith("math."):
-        math = writer.program.lifter.imports.module("math")
-        name = formula.symbol.partition(".")[2]
-        return call(Term([Global(f"{math}.{name}")]), list(terms))
+    module, _, name = formula.symbol.partition(".")
+    if name:
+        module = writer.program.lifter.imports.module(_MODULES[module])
+        return call(Term([Global(f"{module}.{name}")]), list(terms))
     if len(terms) == 1:
         return Term(["-", *placed(terms[0], UNARY)], UNARY)
     return binary(terms[0], formula.symbol, terms[1])
@@ -115,7 +128,7 @@ def _constant(formula: Formula, writer: Writer) -> Term | None:
     name = constant_name(formula.name) if is_raised else formula.name
     if not name:
         return None
-    text = spell_float(formula.value)
+    text = spell(formula.value, writer.program.lifter.imports)
     return writer.program.numbers.constant(formula.value, text, name)
 
 
