@@ -103,6 +103,29 @@ def shaped(x):
     return jax.lax.cond(x[0] > 0, lambda x: halved(x, 1.5), lambda x: zeros, x)
 
 
+class Scaler:
+    def __init__(self):
+        self.by = 0.5
+
+    @functools.partial(jax.jit, static_argnums=(0,))
+    def step(self, x, shift):
+        return jnp.sin(x) * self.by + shift
+
+
+def test_a_jitted_method_that_ran_only_in_eval_shape_is_mapped():
+    """Its object is static: it was taken for an argument that is no part of the program."""
+    scaler = Scaler()
+
+    def program(x):
+        step = jax.vmap(scaler.step, in_axes=(0, None))
+        jax.eval_shape(step, x, 2.0)
+        return step(x, 2.0)
+
+    src = untrace.source(program)(np.ones((3, 4), np.float32))
+    assert src.report.strength == "identical" and not src.report.notes
+    assert "jax.vmap(step, in_axes=(0, None))(x, 2.0)" in src.text, src.text
+
+
 def test_a_jitted_function_that_ran_only_in_eval_shape_comes_back():
     src = untrace.source(shaped)(X)
     assert "from its equations" not in str(src), src.report.notes

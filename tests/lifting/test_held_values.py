@@ -240,3 +240,92 @@ def test_what_a_closure_may_hold_none_for_comes_last_and_has_a_default():
     assert "def apply(net, update, final=None):" in text, text
     assert "return carry if final is None else final(carry)" in text
     assert "return apply(net, two)" in text
+
+
+def create_linear():
+    def forward(params, x):
+        return x @ params["w"] + params["b"]
+
+    return forward
+
+
+def create_norm(shape):
+    shape = tuple(shape)
+
+    def forward(params, x, eps=1e-5, *, power=2.0):
+        assert x.shape[-len(shape) :] == shape
+        return params["g"] * x / ((x**power).mean() + eps)
+
+    return forward
+
+
+def make_block():
+    norm, linear = create_norm([4]), create_linear()
+
+    def forward(params, x):
+        return x + jnp.tanh(linear(params["linear"], norm(params["norm"], x)))
+
+    return forward
+
+
+BLOCKS = [make_block() for _ in range(3)]
+LAST = create_norm([4])
+LINEAR = {"w": np.eye(4, dtype=np.float32), "b": np.ones(4, np.float32)}
+NORM = {"g": np.ones(4, np.float32)}
+
+
+def of_factories(params, x):
+    for block, p in zip(BLOCKS, params["blocks"].values()):
+        x = block(p, x)
+    return LAST(params["last"], x, eps=1e-3)
+
+
+def test_functions_that_a_factory_made_are_one_and_are_called_after_it():
+    """Their defaults are those in the source: each call of the factory makes them anew."""
+    blocks = {f"block_{i}": {"norm": NORM, "linear": LINEAR} for i in range(3)}
+    x = np.linspace(0.1, 1.0, 8, dtype=np.float32).reshape(2, 4)
+    src = untrace.source(of_factories)({"blocks": blocks, "last": NORM}, x)
+    assert src.report.strength == "identical", str(src.report)
+    for part in (
+        "def norm(params, x, eps=1e-05, power=2.0):",
+        "def linear(params, x):",
+        "def block(params, x):",
+        'return x + jnp.tanh(linear(params["linear"], norm(params["norm"], x)))',
+        'for p in params["blocks"].values():',
+        'return norm(params["last"], x, 0.001)',
+    ):
+        assert part in src.text, src.text
+    assert src.text.count("def ") == 5  # and `example_args`
+
+
+def test_functions_of_a_factory_that_hold_something_else_are_passed():
+    def create_scale(by):
+        def forward(x):
+            return jnp.sin(x) * by
+
+        return forward
+
+    def create_layer(by):
+        scale = create_scale(by)
+
+        def layer(x):
+            return jnp.tanh(scale(x)) + scale(x * 2)
+
+        return layer
+
+    first, second = create_layer(2.5), create_layer(3.5)
+    src = untrace.source(lambda x: second(first(x)))(np.ones(3, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert "2.5" in src.text and "3.5" in src.text and src.text.count("tanh") == 1
+
+
+def test_functions_that_call_themselves_are_told_apart_in_finite_time():
+    def create(n):
+        def count(x, left=3):
+            return x if left == 0 else jnp.sin(count(x, left - 1)) * n
+
+        return count
+
+    one, two = create(1.5), create(1.5)
+    src = untrace.source(lambda x: one(x) + two(x))(np.ones(3, np.float32))
+    assert src.report.strength == "identical", str(src.report)

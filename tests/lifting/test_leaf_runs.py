@@ -69,3 +69,47 @@ def test_of_one_leaf_nobody_can_tell():
         return jax.tree.map(lambda t: t / a, {"a": a}), jnp.sin(a)
 
     recover(f, X + 2)
+
+
+class State(NamedTuple):
+    position: jax.Array
+    speed: jax.Array
+    time: int
+
+
+def start(a):
+    return State(a, 2 * a, 0)
+
+
+def reset(done, a, state):
+    return jax.tree.map(lambda x, y: jax.lax.select(done, x, y), start(a), state)
+
+
+def of_a_number_that_stands_there(done, a, state):
+    return jax.tree.map(lambda x, y: jnp.where(done, x, y) + 0, start(a), state)
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (
+            reset,
+            "jax.tree.map(lambda x, y: jax.lax.select(done, x, y), start(a), state)",
+        ),
+        (of_a_number_that_stands_there, "lambda x, y: jnp.where(done, x, y) + 0"),
+    ],
+)
+def test_numbers_among_the_leaves(function, written):
+    text = recover(function, True, X, State(X, X, 3))
+    assert written in " ".join(text.split()), text
+
+
+def test_what_a_function_does_to_a_number_alone_is_written():
+    def of_kind(done, a, state):
+        def choose(x, y):
+            return y if isinstance(x, int) else jnp.where(done, x, y)
+
+        return jax.tree.map(choose, start(a), state)
+
+    text = recover(of_kind, True, X, State(X, X, 3))
+    assert "tree.map" not in text

@@ -14,9 +14,10 @@ from untrace.parsing import parse
 from untrace.recovery.instructions import listing_of
 
 _Place = tuple[int, int, int, int]
+_OPERATIONS = (ast.Call, ast.BinOp, ast.AugAssign, ast.Compare, ast.Subscript)
 
 
-def expression_at(code: types.CodeType, lasti: int) -> ast.expr | None:
+def expression_at(code: types.CodeType, lasti: int) -> ast.expr | ast.AugAssign | None:
     """Return the call or operation that an instruction does, from the source file."""
     places = listing_of(code).positions[lasti // 2]
     if None in places:
@@ -33,18 +34,20 @@ def given_at(code: types.CodeType, lasti: int) -> list[ast.expr]:
         return [*node.args, *(k.value for k in node.keywords)]
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
+    if isinstance(node, ast.AugAssign):  # `x /= n`
+        return [node.target, node.value]
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     return [node.slice] if isinstance(node, ast.Subscript) else []
 
 
 @functools.lru_cache(maxsize=256)
-def _nodes(filename: str) -> dict[_Place, ast.expr]:
+def _nodes(filename: str) -> dict[_Place, ast.expr | ast.AugAssign]:
     """Find the expressions of a file by their places."""
-    found: dict[_Place, ast.expr] = {}
+    found: dict[_Place, ast.expr | ast.AugAssign] = {}
     tree = source_tree(filename)
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, (ast.Call, ast.BinOp, ast.Compare, ast.Subscript)):
+        if isinstance(node, _OPERATIONS):
             place = (node.lineno, node.end_lineno or 0, node.col_offset)
             found[*place, node.end_col_offset or 0] = node
     return found

@@ -16,7 +16,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.recovery.classifying import is_recorded
-from untrace.recovery.defaults import defined_as, number_defaults
+from untrace.recovery.defaults import defined_as, nested_defaults, number_defaults
 from untrace.recovery.record import is_library
 
 BIND = object()
@@ -106,7 +106,10 @@ class Own:
         """Return the numbers that the user's function has as defaults."""
         if self.defaults is None:
             self.defined = None if self.is_library else defined_as(frame)
-            self.defaults = number_defaults(self.defined)
+            is_unknown = self.defined is None and not self.is_library
+            self.defaults = (
+                nested_defaults(frame) if is_unknown else number_defaults(self.defined)
+            )
         return self.defaults
 
 

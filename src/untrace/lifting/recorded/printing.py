@@ -65,7 +65,13 @@ def render(
     unpacked = [flat(s.targets) for s in draft.statements if s.is_row]
     values = {name.text for names in unpacked for name in names}
     if len(values) >= MIN_WHOLE:
-        lines = kept_whole(lines, str, 0, values)
+        used = {*forbidden, *fixed, *(name.text for name in draft.locals())}
+
+        def fresh(hint: str) -> str:
+            used.add(made := free_name(hint, used))
+            return made
+
+        lines = kept_whole(lines, fresh, 0, values)
     decorators = [term.render() for term in draft.decorators]
     return Function(
         draft.name,

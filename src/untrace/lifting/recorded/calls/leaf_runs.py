@@ -2,32 +2,40 @@
 
 `jax.tree.map(lambda x: jnp.where(on, x, 0), tree)` where `on` is in the tree: the run on
 that leaf does not tell which of both it takes. Nor does one on two trees that have a leaf
-in common. Such runs did the same as the others if they may have.
+in common, or one on a number, `EnvState(position, time=0)`, which may as well stand in the
+function. Such runs did the same as the others if they may have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, flat
 
 
-def may_be(known: Draft, other: Draft) -> bool:
+def may_be(known: Draft, other: Draft, numbers: Mapping[str, str]) -> bool:
     """Whether a run did what another did, as far as it tells.
 
     Args:
       known: A run on leaves of which each is only that.
-      other: A run on one that the function may close over, or on one leaf twice.
+      other: A run on one that the function may close over, on one leaf twice, or a number.
+      numbers: What stands for the parameters that held numbers in the other run.
     """
     if len(known.statements) != len(other.statements):
         return False
     if any(s.nested or s.loop for s in (*known.statements, *other.statements)):
         return False
     mine, theirs = [*_defined(known)], [*_defined(other)]
+    used = {id(ref.name) for term in _terms(other) for ref in term.refs()}
+    literal = {
+        id(name): numbers[name.hint]
+        for name, its in zip(mine, theirs)
+        if name.hint == its.hint in numbers and id(its) not in used
+    }
     if len(mine) != len(theirs):
         return False
-    pairs = _Pairs(dict(zip(map(id, mine), theirs)), known, other)
+    pairs = _Pairs(dict(zip(map(id, mine), theirs)), literal, known, other)
     return all(map(pairs.are_alike, _terms(known), _terms(other)))
 
 
@@ -53,17 +61,29 @@ def _terms(draft: Draft) -> Sequence[Term]:
 class _Pairs:
     """The names of one run by those of another."""
 
-    def __init__(self, names: dict[int, Name], known: Draft, other: Draft) -> None:
-        self._names = names
+    def __init__(
+        self,
+        names: dict[int, Name],
+        literal: dict[int, str],
+        known: Draft,
+        other: Draft,
+    ) -> None:
+        self._names, self._literal = names, literal
         self._shapes = [_shape(s.targets) for s in known.statements]
         self._is_one = self._shapes == [_shape(s.targets) for s in other.statements]
         self._parameters = {id(parameter.name) for parameter in other.parameters}
 
     def are_alike(self, term: Term, other: Term) -> bool:
-        parts = term.parts
-        if not self._is_one or len(parts) != len(other.parts):
+        parts = _joined(map(self._with_number, term.parts))
+        others = _joined(other.parts)
+        if not self._is_one or len(parts) != len(others):
             return False
-        return all(map(self._is_alike, parts, other.parts))
+        return all(map(self._is_alike, parts, others))
+
+    def _with_number(self, part: Part) -> Part:
+        """Return what stands for a part in the other run: a number, perhaps."""
+        ref = part.resolved() if type(part) is Ref else None
+        return part if ref is None else self._literal.get(id(ref.name), part)
 
     def _is_alike(self, part: Part, other: Part) -> bool:
         if type(part) is not Ref or type(other) is not Ref:
@@ -76,6 +96,17 @@ class _Pairs:
         if name is not None and {id(name), id(theirs.name)} <= self._parameters:
             is_one = name.held is theirs.name.held
         return is_one and mine.path == theirs.path
+
+
+def _joined(parts: Iterable[Part]) -> list[Part]:
+    """Return the parts of a term, with text that follows text as one."""
+    joined: list[Part] = []
+    for part in parts:
+        if joined and isinstance(part, str) and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return joined
 
 
 def _shape(targets: Names | None) -> object:

@@ -262,11 +262,11 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
         frame.returns(", ".join(output_text(atom, frame) for atom in block.outputs))
         return ", ".join(names), []
 
-    name = _name(item)
     if writer.program.opens(item):
         name = opened_name(item.function, item.args)
-    elif not item.is_own:
-        name = f"run_{name}"
+    else:
+        called = _name(item) if item.is_own else f"run_{_name(item)}"
+        name = identifier(called, "function")
     return module_function(lifter, block, name, build)
 
 
@@ -291,4 +291,4 @@ def _name(item: Call) -> str:
         name = function_name(innermost(function) or function.fun)
     else:
         name = getattr(function, "name", "") or function_name(function)
-    return identifier(name.strip("<>_"), "function")
+    return name.strip("<>_")

@@ -36,6 +36,7 @@ from untrace.lifting.recorded.terms import Term, call, text_term
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
+from untrace.lifting.spelling import spell
 from untrace.optional import Signal
 from untrace.recovery.record import Body, Call
 
@@ -116,26 +117,38 @@ def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
 def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     """Return the runs that tell what a function did, if all did the same.
 
-    Those on leaves that it closes over, or on one leaf twice, do not if there are others.
+    Those on leaves that it closes over, on one leaf twice, or on numbers do not if there
+    are others.
     """
     drafts = {run: _written(run, writer) for run in distinct(runs)}
     closed = {(id(ref.name), ref.path) for d in drafts.values() for ref in seen(d)}
     doubtful = {
         run: draft
         for run, draft in drafts.items()
-        if takes_twice(draft) or closed & {*_places_of_parameters(draft, writer)}
+        if takes_twice(draft)
+        or _numbers(run)
+        or closed & {*_places_of_parameters(draft, writer)}
     }
     known = {run: draft for run, draft in drafts.items() if run not in doubtful}
     if not known:
         known, doubtful = doubtful, {}
     # Before they are written, which names their variables.
     first = next(iter(known.values()), None)
-    if first is not None and not all(may_be(first, d) for d in doubtful.values()):
-        return None
+    for run, draft in doubtful.items() if first is not None else ():
+        imports = writer.program.lifter.imports
+        literal = {name: spell(n, imports) for name, n in _numbers(run).items()}
+        if not may_be(first, draft, literal):
+            return None
     texts = [*map(_run_text, known.values())]
     if any(text != texts[0] for text in texts):
         return None
     return list(known) if doubtful else runs
+
+
+def _numbers(run: Body) -> dict[str, float]:
+    """Return the parameters that held numbers of Python in a run."""
+    held = run.parameters.items()
+    return {name: value for name, value in held if type(value) in (int, float)}
 
 
 def _places_of_parameters(draft: Draft, writer: Writer) -> Iterator[tuple[int, str]]:

@@ -34,6 +34,8 @@ VAGUE = frozenset(
     {"wrapper", "wrapped", "wrap", "inner", "decorated", "decorator", "closure"}
     | {"f", "g", "fn", "fun", "func", "function"}
 )
+VERBS = frozenset({"build", "create", "get", "init", "make", "new", "setup"})
+"""What the names of functions begin with that make others."""
 
 LONGEST_ABBREVIATION = 4
 """Most letters of the name of a class such as `ViT`, which is one word."""
@@ -178,13 +180,20 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
 
 
 def _plain(name: str, body: Body) -> Names:
-    """Return the names of the user's function: its own, and that of its class with it."""
+    """Return the names of the user's function: its own, and what it is or is made in with it.
+
+    What `create_linear` makes is `linear`.
+    """
     *around, last = body.code.co_qualname.split(".")
     names = [name]
     if around and around[-1] != LOCALS and not last.startswith("__"):
         names.append(_joined(snake_case(_class(around[-1], body)), name))
     if last == "__call__":  # the program may have a variable of its class's name
         names.append(f"apply_{name}")
+    if around and around[-1] == LOCALS:
+        verb, _, made = _maker(around[:-1]).partition("_")
+        if made and verb in VERBS:
+            names += [identifier(made, "function"), _joined(made, name)]
     return tuple(names)
 
 

@@ -78,10 +78,26 @@ def _may_differ(value: Any) -> bool:
     return value is None or type(value) in _NUMBERS or is_function(value)
 
 
-def _mark(value: Any) -> Any:
-    """Return what tells values apart."""
-    is_number = type(value) in _NUMBERS
-    return (type(value), repr(value)) if is_number else function_key(value)
+def _mark(value: Any, seen: dict[int, int] | None = None) -> Any:
+    """Return what tells values apart.
+
+    Functions that a factory has made several times are one where they hold the same.
+    """
+    if type(value) in (*_NUMBERS, str, bool):
+        return type(value), repr(value)
+    if type(value) not in (types.FunctionType, tuple, list):
+        return function_key(value)
+    seen = {} if seen is None else seen
+    if id(value) in seen:  # it may call itself
+        return seen[id(value)]
+    seen[id(value)] = len(seen)
+    if type(value) is not types.FunctionType:
+        return type(value), *[_mark(one, seen) for one in value]
+    cells = [cell for cell in value.__closure__ or () if cell != types.CellType()]
+    held = [*[cell.cell_contents for cell in cells], *(value.__defaults__ or ())]
+    held += (value.__kwdefaults__ or {}).values()
+    marks = [_mark(one, seen) for one in held]
+    return value.__code__, id(value.__globals__), *marks
 
 
 _NUMBERS = (int, float)

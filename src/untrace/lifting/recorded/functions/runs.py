@@ -61,7 +61,7 @@ class Runs:
                 return run
             function = layer.inner
             layer = peel(function)
-        return self.last(made.function, bodies)
+        return self.anywhere(made.function, bodies)
 
     def opened(self, function: Any, bodies: Sequence[Body]) -> Body | None:
         """Return a run of a transformed function inside another transformation."""
