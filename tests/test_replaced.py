@@ -14,6 +14,7 @@ import pytest
 import untrace
 from untrace import jaxapi
 from untrace.isolated import verify_isolated
+from untrace.lifting.spelling import homes
 
 INSIDE = sys.modules["jax._src.nn.functions"]
 CORE = sys.modules["jax._src.core"]
@@ -93,6 +94,28 @@ def test_calls_of_what_was_replaced_are_written_from_equations(monkeypatch):
     assert "Verified in a fresh process, too." in str(src)
     src = untrace.source(lambda x: jax.nn.relu6(x), anonymous=True)(jnp.ones(3))
     assert "Not JAX's own" in str(src) and "test_replaced" not in str(src)
+
+
+ADDED = {
+    "tree": (jax, "tree_map", jax.tree.map, lambda x: jax.tree_map(jnp.sin, x)),
+    "function": (jnp, "a_sine", jnp.sin, lambda x: jnp.a_sine(x)),
+    "class": (jax, "a_dtype", jnp.float32, lambda x: x.astype(jax.a_dtype)),
+}
+
+
+@pytest.mark.parametrize("level", ["api", "lax"])
+@pytest.mark.parametrize("case", ADDED)
+def test_names_that_were_added_to_jax_are_not_written(
+    case, level, tmp_path, monkeypatch
+):
+    """Older names that somebody gives JAX again are nowhere else."""
+    owner, name, value, function = ADDED[case]
+    monkeypatch.setattr(owner, name, value, raising=False)
+    homes._public_names.cache_clear()
+    src = untrace.source(function, level=level)(jnp.ones(3, jnp.int32))
+    assert src.report.is_verified and name not in src.module.body
+    assert verify_isolated(src.save(tmp_path / "saved.py")).is_verified
+    assert jaxapi.exchanged_names([f"{owner.__name__}.{name}"])
 
 
 def test_nothing_is_replaced_in_a_clean_process():

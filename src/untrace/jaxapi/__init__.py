@@ -224,6 +224,7 @@ from untrace.jaxapi.recording import is_tree_function as is_tree_function
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
 from untrace.jaxapi.replaced import exchanged_names as exchanged_names
+from untrace.jaxapi.replaced import is_own_name as is_own_name
 from untrace.jaxapi.replaced import replaced_functions as replaced_functions
 from untrace.jaxapi.roots import RootParts, root_parts
 from untrace.jaxapi.rule_cases import Case as RuleCase

@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import operator
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -57,7 +58,9 @@ def replaced_functions() -> dict[str, str]:
 
 
 def exchanged_names(names: Iterable[str]) -> list[str]:
-    """Return those of dotted names under which modules hold something else of JAX.
+    """Return those of dotted names under which modules hold something else, or none.
+
+    `jax.tree_map = jax.tree.map` is no name of JAX's elsewhere.
 
     Args:
       names: Such as "jax.numpy.sin".
@@ -151,12 +154,29 @@ def _is_exchanged(dotted: str) -> bool:
         return False
     source = _imported_names(home).get(name)
     if source is None:
-        return False
+        return not is_own_name(home, name)
     origin = vars(sys.modules.get(source[0], module)).get(source[1])
     value = vars(module)[name]
     if origin is not None and origin is not value:
         return True
     return _is_other_function(value, *source)
+
+
+def is_own_name(module: str, name: str) -> bool:
+    """Whether the file of a module knows a name, which somebody has added otherwise."""
+    words = _words_of(module)
+    is_pythons = name.startswith("__")  # such as `__builtins__`
+    return not words or is_pythons or name in words or f"{module}.{name}" in sys.modules
+
+
+@functools.cache
+def _words_of(module: str) -> frozenset[str]:
+    """Return the words in the file of a module; none if it cannot be read."""
+    try:
+        with open(str(sys.modules[module].__file__), encoding="utf-8") as file:
+            return frozenset(re.findall(r"\w+", file.read()))
+    except (OSError, ValueError):
+        return frozenset()
 
 
 def _home(dotted: str) -> tuple[str, str]:

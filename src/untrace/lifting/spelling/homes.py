@@ -150,7 +150,7 @@ def _public_names(n_modules: int) -> dict[int, tuple[Any, Home]]:
         for name, value in sorted(held, key=_is_alias):
             if not (
                 name.startswith("_") or isinstance(value, _VALUES) or _is_python(value)
-            ):
+            ) and jaxapi.is_own_name(module, name):
                 names.setdefault(id(value), (value, (module, name)))
     return names
 

@@ -134,10 +134,10 @@ def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
         known, doubtful = doubtful, {}
     # Before they are written, which names their variables.
     first = next(iter(known.values()), None)
-    for run, draft in doubtful.items() if first is not None else ():
+    for run, draft in doubtful.items():
         imports = writer.program.lifter.imports
         literal = {name: spell(n, imports) for name, n in _numbers(run).items()}
-        if not may_be(first, draft, literal):
+        if first is not None and not may_be(first, draft, literal):
             return None
     texts = [*map(_run_text, known.values())]
     if any(text != texts[0] for text in texts):

@@ -1,4 +1,4 @@
-"""Functions that are alike but for one or two numbers become one that is given them.
+"""Functions that are alike but for a few numbers become one that is given them.
 
 So do those that differ in a bool for which the program had a parameter. Numbers that are sizes
 of what the functions are given are taken from there (`sizes.py`).
@@ -41,9 +41,11 @@ from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, Span
 from untrace.syntax.text import is_comment
 
-# Characters of the statements that are shared, unless the program passed the numbers.
+# Characters of the statements that are shared, unless the program passed the numbers; of
+# those for each number where there are more than two.
 MIN_LENGTH = 60
 MAX_NUMBERS = 2
+MAX_MORE_NUMBERS = 6
 _FLAGS = frozenset({"True", "False"})
 
 Column = tuple[str, ...]
@@ -180,14 +182,17 @@ def _may_be_given(
     has_words = any(is_word(one) for kind in in_keys for one in kind)
     if (flags or has_words) and first.decorators:  # a jitted function would trace them
         return False
-    if len(kinds) > MAX_NUMBERS or (kinds and has_special(first)):
+    length = len("".join(first.lines))
+    limit = max(MAX_NUMBERS, min(MAX_MORE_NUMBERS, length // MIN_LENGTH))
+    if len(kinds) > limit or (kinds and has_special(first)):
         return False
     if any(not _known_name(group, kind) for kind in indices | flags):
         return False
     if any(not (_known_name(group, k) or _shared_variable(group, k)) for k in in_keys):
         return False
-    is_short = len("".join(first.lines)) < MIN_LENGTH
-    return not is_short or all(_known_name(group, k) or k in in_keys for k in kinds)
+    return length >= MIN_LENGTH or all(
+        _known_name(group, k) or k in in_keys for k in kinds
+    )
 
 
 def _let_pass(
