@@ -819,3 +819,21 @@ def total(x):
 
     text = recover(f, X)
     assert "def log_prob" not in text and "log_prob = jnp.cos(x)" in text
+
+
+def test_a_function_is_written_for_trees_and_for_arrays_alike():
+    """Where it is given arrays alone, no tree is mapped."""
+    layers = library("""
+def momentum(grads, state, decay=0.9):
+    new = jax.tree.map(lambda g, t: (1 - decay) * g + decay * t, grads, state)
+    clipped = jax.tree.map(lambda n: jnp.clip(n, -1.0, 1.0), new)
+    scaled = jax.tree.map(lambda n, g: n / (jnp.sqrt(g) + 1e-8), clipped, grads)
+    return jax.tree.map(lambda n: -0.1 * n, scaled), new
+""")
+
+    def both(tree, state, x):
+        return layers.momentum(tree, state), layers.momentum(x, 2 * x)
+
+    text = recover(both, {"a": X}, {"a": X}, X)
+    assert text.count("jax.tree.map(") == 8, text
+    assert "tree.map" not in recover(lambda x, y: layers.momentum(x, y), X, X)

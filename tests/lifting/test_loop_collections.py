@@ -161,3 +161,60 @@ def test_leaves_of_a_tree_that_begins_with_tuples():
 
     text = recover(norm, {"pi": PAIRS, "vf": PAIRS[:2]})
     assert "sum(jnp.sum(g**2) for g in jax.tree.leaves(grads))" in text
+
+
+def layer_with_state(p, state, x):
+    mean = state["mean"] * 0.9 + x.mean() * 0.1
+    return jnp.tanh(x @ p["w"]) - mean, {"mean": mean}
+
+
+def listed(layers, states, x):
+    new = []
+    for p, s in zip(layers, states):
+        x, s = layer_with_state(p, s, x)
+        new.append(s)
+    return x, new
+
+
+def under_keys(layers, states, x):
+    new = {}
+    for i in range(4):
+        key = f"layer{i}"
+        x, new[key] = layer_with_state(layers[i], states[i], x)
+    return x, new
+
+
+@pytest.mark.parametrize(
+    ("program", "written"),
+    [
+        (listed, ["new = []", "new.append(s_2)", "return x, new"]),
+        (under_keys, ["new = {}", 'new[f"layer{i}"] = state', "return x, new"]),
+    ],
+)
+def test_collections_of_containers_have_their_names(program, written):
+    weights = np.eye(3, dtype=np.float32)
+    layers, states = [{"w": weights}] * 4, [{"mean": np.float32(0.5)}] * 4
+    src = untrace.source(program)(layers, states, weights)
+    assert src.report.strength == "identical", str(src.report)
+    for part in written:
+        assert part in src.text, src.text
+
+
+def sum_of_mapped(tree):
+    return jnp.sqrt(sum(jax.tree.leaves(jax.tree.map(lambda x: jnp.sum(x**2), tree))))
+
+
+def sum_of_some(tree):
+    total = jax.tree.map(jnp.sum, {"u": tree, "v": tree})
+    return 0 + total["u"]["a"] + total["v"]["b"]
+
+
+def test_two_leaves_that_are_added_to_0_are_a_sum():
+    """The first turns of a loop tell less, but nobody else adds to 0."""
+    tree = {"a": np.ones(3, np.float32), "b": np.ones((2, 2), np.float32)}
+    src = untrace.source(sum_of_mapped)(tree)
+    assert src.report.strength == "identical", str(src.report)
+    part = "jnp.sqrt(sum(jax.tree.leaves(jax.tree.map(lambda x: jnp.sum(x**2), tree))))"
+    assert part in " ".join(src.text.split()), src.text
+    src = untrace.source(sum_of_some)(tree)
+    assert '0 + total["u"]["a"] + total["v"]["b"]' in src.text, src.text

@@ -77,6 +77,7 @@ class Plan:
       apart: Runs that the recording does not have, such as those of derivative rules.
       traced: Jaxprs that the run made, by identity, and the runs that they came from.
       before: The runs of jitted functions that JAX knows again; found when asked for.
+      tree_places: Where functions are mapped over trees; found when asked for.
       regions: What regions take from outside, and their equations.
       region_rules: The rules of these equations as they were traced, by the idioms that were
         not to be used in them.
@@ -140,6 +141,7 @@ class Plan:
         default_factory=dict[frozenset[str], "dict[Any, Any]"]
     )
     before: TracedBefore | None = None
+    tree_places: Set[Place] | None = None
     excluded: set[str] = field(default_factory=set[str])
     expand: frozenset[str] = frozenset()
     closed: dict[Any, str] = field(default_factory=dict[Any, str])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell
 from untrace.optional import Signal
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, Place
 
 
 class Unrolled(Signal):
@@ -60,7 +60,8 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     is_map = home[1] in ("map", "tree_map")
     if item.is_partial:
         raise Unrolled
-    if writer.in_library and is_map and _is_leaf_map(item):
+    is_leaf = writer.in_library and is_map and _is_leaf_map(item)
+    if is_leaf and item.place not in _tree_places(writer):
         return _leaf_call(item, writer)
     runs = _runs_on_arrays(item)
     if item.kwargs.get("is_leaf") is not None and any(map(_takes_trees, runs)):
@@ -240,6 +241,27 @@ def _written(run: Body, writer: Writer) -> Draft:
     draft.result = inner.value(run.result)
     finish(draft)
     return draft
+
+
+def _tree_places(writer: Writer) -> Set[Place]:
+    """Return where functions are mapped over trees, so that one text serves for arrays, too."""
+    plan = writer.program.plan
+    if plan.tree_places is None:
+        plan.tree_places = {
+            item.place
+            for item in _calls(plan.recording)
+            if item.place is not None
+            and jaxapi.is_tree_function(item.function)
+            and any(has_array(tree) and not is_array(tree) for tree in item.args[1:])
+        }
+    return plan.tree_places
+
+
+def _calls(body: Body) -> Iterator[Call]:
+    for item in body.calls:
+        yield item
+        for run in item.bodies:
+            yield from _calls(run)
 
 
 def _is_leaf_map(item: Call) -> bool:

@@ -139,10 +139,10 @@ def _fields_of_local(value: Any, writer: Writer) -> list[tuple[Any, str]]:
 
 
 def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
-    """Take note of what a list of arrays is called."""
+    """Take note of what a list of arrays, or of containers of arrays, is called."""
     names: list[int] = []
     for item in value:  # that of a library may be long, and hold what has no name
-        found = writer.values.find(id(item)) if is_array(item) else None
+        found = writer.values.find(_key_of_local(item, writer))
         if found is None or found[1]:
             return
         names.append(id(found[0]))
@@ -152,7 +152,9 @@ def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
 def _note_collection(hint: str, value: Any, writer: Writer) -> None:
     """Take note of what a container of arrays is called."""
     found = [writer.values.find(id(one)) for one in writer.values.tree(value)[1]]
-    names = [id(one[0]) for one in found if one is not None and not one[1]]
+    names = [
+        id(one[0]) for one in found if one is not None
+    ]  # which may be of its items
     if names and len(names) == len(found):
         writer.draft.collections[frozenset(names)] = identifier(hint)
 

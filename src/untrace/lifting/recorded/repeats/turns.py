@@ -57,7 +57,8 @@ def run_at(
     if not may_be_wanted(turns[0]):
         return None
     # Two turns are cheaper to refuse before what they have in common is known.
-    if not is_of_loop and sites[position + 2 * period :][:period] != first:
+    is_known = is_of_loop or _adds_to_0(turns[0])
+    if not is_known and sites[position + 2 * period :][:period] != first:
         return None
     run = Run(period, [turns[0]], draft, rows)
     while True:
@@ -84,8 +85,21 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
         return False  # it only takes an array apart
     if run.n_turns >= MIN_TURNS and _is_plain(run):
         return True
+    if is_complete and _is_sum_of_leaves(run):
+        return True
     is_long = run.n_turns >= MIN_TURNS and bool(_functions(run))
     return is_complete and _are_of_loop(run.turns) and (is_long or is_shorter(run))
+
+
+def _is_sum_of_leaves(run: Run) -> bool:
+    """Whether turns add leaves of a tree to 0, as `sum` does, however few these are."""
+    kinds = [slot.kind for slot in run.slots[0]]
+    is_added = kinds == ["carry", "same", "leaf"] and _adds_to_0(run.turns[0])
+    return is_added and not run.left
+
+
+def _adds_to_0(turn: Sequence[Statement]) -> bool:
+    return len(turn) == 1 and turn[0].term.parts[:2] == ["0", " + "]
 
 
 def _functions(run: Run) -> list[Slot]:
