@@ -219,9 +219,18 @@ class Judge:
         return Verdict(is_interesting, None, outcomes)
 
     def _once(self, trial: Trial) -> Verdict:
-        """Run the jobs of a trial in turn, as far as the verdict depends on them."""
+        """Run the jobs of a trial in turn, as far as the verdict depends on them.
+
+        Where failing takes the whole time limit the control inputs come first: what hangs
+        with these as well is rejected, and nobody waits for it twice.
+        """
         outcomes: list[Outcome | None] = [None] * len(trial.jobs)
         decision = self.keep.decide(outcomes, trial.program)
+        others: tuple[Outcome, ...] | None = None
+        if self.keep.is_slow and decision is None:
+            others = tuple(self.run(job) for job in trial.controls)
+            if any(outcome.status == "timeout" for outcome in others):
+                return Verdict(False)
         for i, job in enumerate(trial.jobs):
             if decision is not None:
                 break
@@ -231,12 +240,24 @@ class Judge:
             decision = self.keep.decide(outcomes, trial.program)
         seen = tuple(outcome for outcome in outcomes if outcome is not None)
         if decision:
-            return self._controlled(trial, seen)
+            return self._controlled(trial, seen, others)
         return Verdict(False, self.keep.other_failure(seen) if seen else None, seen)
 
-    def _controlled(self, trial: Trial, seen: tuple[Outcome, ...]) -> Verdict:
-        """Demand of a program that fails that it does not with its control inputs."""
-        others = tuple(self.run(job) for job in trial.controls)
+    def _controlled(
+        self,
+        trial: Trial,
+        seen: tuple[Outcome, ...],
+        others: tuple[Outcome, ...] | None = None,
+    ) -> Verdict:
+        """Demand of a program that fails that it does not with its control inputs.
+
+        Args:
+          trial: What failed.
+          seen: What was seen of it.
+          others: What was seen with the control inputs; they are run now if None.
+        """
+        if others is None:
+            others = tuple(self.run(job) for job in trial.controls)
         if any(outcome.status == "lost" for outcome in others):
             return Verdict(False, None, others, True)
         is_fine = not others or self.keep.is_fine(others, trial.program)

@@ -51,6 +51,11 @@ class Keep:
         """Whether it compares a time, which is never quite the same."""
         return False
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a run that fails takes the whole time limit."""
+        return False
+
     def without_margin(self) -> Keep:
         """Return what the user asked for, where candidates have to fail more clearly."""
         return self

@@ -234,6 +234,10 @@ class Hangs(Staged):
     def depends_on_values(self) -> bool:
         return self.stage in (None, "run")
 
+    @property
+    def is_slow(self) -> bool:
+        return True
+
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         return outcomes[0].status == "ok"
 
