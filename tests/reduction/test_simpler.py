@@ -12,7 +12,7 @@ from untrace.reduction.edits import Edits
 from untrace.reduction.passes.contents import _one_by_one, simplify_contents
 from untrace.reduction.passes.outliers import outlying
 from untrace.reduction.passes.types import shrink_axes
-from untrace.reduction.program import all_equations
+from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped
@@ -117,6 +117,15 @@ def test_bits_are_read_in_the_old_dtype():
         wide = apply(p, retyped(p, TO_64))
         assert str(wide.block.outputs[0].aval.dtype) == "float64"
         np.testing.assert_allclose(run(p)[0], run(wide)[0], rtol=1e-4)
+
+
+def test_arrays_that_sub_programs_hold_are_retyped():
+    with jax.enable_x64(True):
+        p = program(jax.scipy.special.spence, np.float32(3))
+        assert any(block.constants for block in all_blocks(p.block))
+        wide = apply(p, retyped(p, TO_64))
+        assert "float32" not in dtypes(wide)
+        np.testing.assert_allclose(run(p)[0], run(wide)[0], rtol=1e-5)
 
 
 def test_a_program_without_the_dtype_is_not_retyped():
