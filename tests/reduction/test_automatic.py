@@ -1,5 +1,8 @@
 """`auto()`: the failure that is named is the one that was meant."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +15,7 @@ from untrace.reduction.driver import Plan, pin
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.values import Inf
 from untrace.reduction.losses import pinned_loss
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
 
 
 def refuse(x):
@@ -37,8 +40,22 @@ def test_rounding_of_16_bits_is_no_difference():
 
 
 def test_a_nan_of_the_compiler_alone_asks_to_run_op_by_op_as_well():
-    pinned = Auto().closer(Inf(blame="exp", inf_inputs=False))
+    pinned, _ = Auto().closer(Inf(blame="exp", inf_inputs=False))
     assert str(pinned) == "inf(jit_only=True, inf_inputs=False)"
+
+
+def test_a_number_that_is_too_small_for_its_type_stays_so(tmp_path):
+    def likelihood(p, q):
+        return jnp.log(jnp.sum(p * q) + 0.0), jnp.tanh(q)
+
+    p, q = np.full(3, 1e-20, np.float32), np.full(3, 2e-25, np.float32)
+    made = reduce(likelihood, keep="auto()")(p, q)
+    assert str(made.keep).startswith("inf(narrow_only=True, blame='log'")
+    assert [eqn.name for eqn in all_equations(made.program.block)][-1] == "log"
+    assert made.n_equations == 2
+    text = made.save(tmp_path / "repro.py").read_text()
+    assert "but not in 64 bits" in text
+    assert subprocess.run([sys.executable, tmp_path / "repro.py"]).returncode == 1
 
 
 def loss(x, y):

@@ -177,14 +177,14 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
 
 def _closer(program: Program, keep: Keep, pinned: Keep, plan: Plan) -> Keep:
     """Pin what only a run of its own tells, if it does."""
-    closer = keep.closer(pinned)
-    trial = None if closer is None else prepare(program, closer)
-    if closer is None or trial is None:
-        return pinned
-    outcomes = Judge(closer, plan.executor).everything(trial).outcomes
-    if not closer.holds(outcomes, program):
-        return pinned
-    return closer.pinned(outcomes, program) or pinned
+    for closer in keep.closer(pinned):
+        trial = prepare(program, closer)
+        if trial is None:
+            continue
+        outcomes = Judge(closer, plan.executor).everything(trial).outcomes
+        if closer.holds(outcomes, program):
+            return closer.pinned(outcomes, program) or pinned
+    return pinned
 
 
 def shows(program: Program, keep: Keep, plan: Plan) -> bool:

@@ -119,25 +119,32 @@ def _jobs(
         if like and not run.float64 and run.action != "command":
             job = replace(like[i], arrays=_encoded(program))
         else:
-            job = _job(program, run)
+            job = job_for(program, run)
         if job is None:
             return None
         found.append(job)
     return tuple(found)
 
 
-def _job(program: Program, run: Run) -> Job | None:
+def job_for(program: Program, run: Run, source: Source | None = None) -> Job | None:
+    """Write the job of a run; None if the program cannot be had in 64 bits.
+
+    Args:
+      program: The program.
+      run: How to run it.
+      source: Its text, if that is what is to be run. In 64 bits there is another one.
+    """
     if run.float64:
         with jax.enable_x64(True):
             wide = in_64_bits(program)
-            return None if wide is None else _plain_job(wide, run)
-    return _plain_job(program, run)
+            return None if wide is None else _plain_job(wide, run, None)
+    return _plain_job(program, run, source)
 
 
-def _plain_job(program: Program, run: Run) -> Job:
+def _plain_job(program: Program, run: Run, source: Source | None) -> Job:
     if run.action == "command":
-        return file_job(written(program), run)
-    return job_of(program, run)
+        return file_job(source or written(program), run)
+    return job_of(program, run, source)
 
 
 def file_job(source: Source, run: Run) -> Job:

@@ -87,13 +87,13 @@ class Keep:
             self._pinned(outcomes, program) if self.holds(outcomes, program) else None
         )
 
-    def closer(self, pinned: Keep) -> Keep | None:
-        """Return what is to be pinned instead, if it holds; None if nothing is.
+    def closer(self, pinned: Keep) -> tuple[Keep, ...]:
+        """List what is to be pinned instead: the first that holds, if one does.
 
         Args:
           pinned: What was pinned of this predicate.
         """
-        return None
+        return ()
 
     def otherwise(self, program: Program) -> Keep | None:
         """Return what to look for in a program that does not fail so; None if nothing."""

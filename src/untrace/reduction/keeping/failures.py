@@ -96,11 +96,11 @@ class Crashes(Staged):
             and (not self.stack or outcome.stack == self.stack)
         )
 
-    def closer(self, pinned: Keep) -> Keep | None:
+    def closer(self, pinned: Keep) -> tuple[Keep, ...]:
         if not isinstance(pinned, Crashes) or pinned.signal not in _NATIVE:
-            return None
+            return ()
         says_more = pinned.message or pinned.stack is not None
-        return None if says_more else replace(pinned, stack=())
+        return () if says_more else (replace(pinned, stack=()),)
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         label = super().other_failure(outcomes)
