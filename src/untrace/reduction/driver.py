@@ -26,6 +26,7 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.automatic import Auto, shown_by
 from untrace.reduction.keeping.base import story
 from untrace.reduction.keeping.validity import Lowers, is_lowered
+from untrace.reduction.keeping.values import Differs
 from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
@@ -256,12 +257,15 @@ def _proposal(
             return f"What does fail is kept by {seen}, or by auto().\n"
     if any(run.under is not None for run in keep.runs):
         return ""
-    gradient = Auto(under="grad")
-    trial = prepare(program, gradient)
-    outcomes = () if trial is None else judge.everything(trial).outcomes
-    if outcomes and gradient.holds(outcomes, program):
-        found = gradient.pinned(outcomes, program) or gradient
-        return f"Its gradient does fail: that is kept by {found.plain()}.\n"
+    for said, other in (
+        ("Its gradient does fail: that", Auto(under="grad")),
+        ("In 64 bits it gives other values, which", Differs(b="float64", rtol=0.1)),
+    ):
+        trial = prepare(program, other)
+        outcomes = () if trial is None else judge.everything(trial).outcomes
+        found = other.pinned(outcomes, program) if outcomes else None
+        if found is not None:
+            return f"{said} is kept by {found.plain()}.\n"
     return ""
 
 
