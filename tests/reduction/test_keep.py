@@ -540,6 +540,9 @@ def test_quoted_words_stay_where_they_name_what_fails():
     assert kept("no rule for primitive 'foo'", {"foo"}).endswith("'foo'")
     assert kept("no rule for `mu_2`") == "no rule for `[^`]*`"
     assert "'bfloat16'" in kept("Unsupported dtype 'bfloat16'")
+    found = kept("'Unsupported dtype float16 at 3'")
+    assert re.search(found, "'Unsupported dtype float16 at 7'")
+    assert not re.search(found, "'Unsupported dtype float32 at 3'")
     assert "'stablehlo\\.dot'" in kept("failed to legalize 'stablehlo.dot'")
     assert "'jax\\.Array'" in kept("an object of 'jax.Array' is missing")
     found = kept("operand is 'tensor<4x8xbf16>' here")
