@@ -74,9 +74,25 @@ def test_a_backward_pass_that_fails_leads_to_its_loss():
         Auto(), Inf(), lambda: program(jaxapi.loss_of(step), x, x), Plan()
     )
     assert found is not None
-    assert str(found[1].keep) == (
+    assert str(found.pinned.keep) == (
         "nan(under='grad', blame='div', inf_inputs=False, finite_values=True)"
     )
+
+
+def test_a_loss_that_fails_by_itself_is_reduced_without_its_gradient():
+    def similarity(x, y):
+        return jnp.sum(x / jnp.sqrt(y * y))
+
+    def learn(x, y):
+        value, slope = jax.value_and_grad(similarity)(x, y)
+        return value, x - 0.1 * slope
+
+    x, y = np.float32([1, 0]), np.float32([2, 0])
+    made = reduce(learn, keep="auto()")(x, y)
+    assert [eqn.name for eqn in all_equations(made.program.block)] == ["div"]
+    assert "derivative" not in str(made.source)
+    given = reduce(learn, keep="nan()")(x, y)
+    assert not any("derivative" in note for note in given.notes)
 
 
 def test_without_a_gradient_there_is_no_loss():
