@@ -13,6 +13,7 @@ import pytest
 import untrace
 from untrace.reduction.applying import program_from
 from untrace.reduction.controls import with_control
+from untrace.reduction.driver import Pinned, Plan, controlled
 from untrace.reduction.keeping.failures import Hangs
 from untrace.reduction.keeping.values import Nan
 from untrace.reduction.outcome import Outcome
@@ -117,6 +118,15 @@ def test_what_hangs_with_its_control_is_not_waited_for_twice():
     assert Judge(Hangs(1.0), Answers("ok", "timeout")).judge(trial).is_interesting
     both = Nan() & Hangs(1.0)
     assert both.is_slow
+
+
+def test_of_what_fails_now_and_then_no_control_is_told():
+    program = program_from(jax.make_jaxpr(planted)(X), (X,), ("x",), "f")
+    sure, unsure = Pinned(Nan(), 1, 1.0), Pinned(Nan(), 4, 0.7)
+    assert controlled(program, sure, Plan())[0].controls is not None
+    found, said = controlled(program, unsure, Plan())
+    assert found.controls is None
+    assert "does not show in every run" in said
 
 
 def test_control_is_auto_or_none():

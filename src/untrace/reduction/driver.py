@@ -40,6 +40,9 @@ from untrace.reduction.writing import stand_ins, written
 
 INTERRUPTED = "it was interrupted"
 RUN_AGAIN = "run it once more"
+UNSURE = (
+    "It does not show in every run, so it is not told with which inputs it is fine."
+)
 PATIENCE = 10
 """Times as long as other runs that the first may take to find out what is to blame."""
 
@@ -198,6 +201,8 @@ def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, s
     """Find control inputs, if they are wanted; see `controls.with_control`."""
     if plan.control == "none":
         return program, ""
+    if pinned.rate < 1 and pinned.keep.depends_on_values:
+        return program, UNSURE
     return with_control(program, pinned.keep, Judge(pinned.keep, plan.executor))
 
 
