@@ -134,6 +134,24 @@ def test_a_program_without_the_dtype_is_not_retyped():
     assert list(dtype_changes(p)) == []
 
 
+@pytest.mark.parametrize("least", [1, 2, 7, 11, 19, 20])
+def test_a_bisection_asks_the_same_whatever_runs_beside_it(least, monkeypatch):
+    asked = []
+
+    def first(search, candidates):
+        for i, k in enumerate(candidates):
+            asked.append(k)
+            if k >= least:
+                search.n_passed = i
+                return True
+        return False
+
+    monkeypatch.setattr(Search, "first", first)
+    search = Search(program(jnp.sin, floats(3)), Judge(keep.nan()))
+    assert search.smallest(0, 20, lambda k: k) == least
+    assert len(asked) <= 5
+
+
 def test_dtypes_are_proposed_together_and_then_each():
     with jax.enable_x64(True):
         p = program(lambda t, i: t[i] * 1.0, floats(5).astype(np.float64), np.arange(3))
