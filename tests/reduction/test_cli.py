@@ -53,6 +53,12 @@ def test_versions_are_known_before_the_reduction(model, tmp_path, monkeypatch):
     assert not (tmp_path / "repro.py").exists()
 
 
+def test_what_runs_a_command_is_checked_with_a_flag(model):
+    keep = "command('grep -q log {file}')"
+    done = run(model, "loss(x, y)", "--keep", keep, "--max-runs", "3")
+    assert "check: python repro.py --check" in done.stderr.replace("\n", " ")
+
+
 def test_quiet_says_nothing_and_keeps_what_fails(model, tmp_path):
     done = run(model, "loss(x, y)", "-q", "-o", "out.py")
     assert done.exit_code == 0 and done.output == ""

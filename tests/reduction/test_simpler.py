@@ -128,6 +128,13 @@ def test_arrays_that_sub_programs_hold_are_retyped():
         np.testing.assert_allclose(run(p)[0], run(wide)[0], rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_does_not_fit_a_dtype_is_cast_in_silence():
+    with jax.enable_x64(True):
+        p = program(jnp.sin, np.array([1e300, np.nan]))
+        assert np.isinf(apply(p, retyped(p, TO_32)).values[0][0])
+
+
 def test_a_program_without_the_dtype_is_not_retyped():
     p = program(jnp.sin, floats(3))
     assert retyped(p, TO_32) is None

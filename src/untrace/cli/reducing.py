@@ -182,7 +182,8 @@ def reduce(
     is_silent = quiet or as_json
     if not is_silent:
         say(reduction.summary(), "green")
-        say(f"wrote {path}; check: python {path}")
+        given = " --check" if "`--check`" in reduction.keep.how_to_check else ""
+        say(f"wrote {path}; check: python {path}{given}")
     if plot is not None:
         _save_plot(reduction, plot)
     if report is not None:

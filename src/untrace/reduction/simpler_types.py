@@ -141,7 +141,8 @@ def _closed(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _cast(value: Any, dtypes: DTypes) -> Any:
     array = np.asarray(value)
-    return array.astype(dtypes.get(array.dtype, array.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):  # it may not fit
+        return array.astype(dtypes.get(array.dtype, array.dtype))
 
 
 def _literals(block: Block, dtypes: DTypes) -> dict[Literal, Any]:
