@@ -90,7 +90,7 @@ CAUSES: dict[str, tuple[Any, list[tuple[str, Callable[[Any], Any]]]]] = {
         keep.raises(),
         [("checked_rate", lambda x: checked_rate(x * -2000.0))],
     ),
-    "hangs": (keep.hangs(4.0), [("while", _stuck)]),
+    "hangs": (keep.hangs(1.0), [("while", _stuck)]),
 }
 """For each word a predicate, and causes by the name of the primitive that fails."""
 

@@ -37,7 +37,7 @@ from untrace.reduction.explaining import Said, explanation, is_of_derivative
 from untrace.reduction.journal import Journal
 from untrace.reduction.keeping import Check, Keep, parse_keep
 from untrace.reduction.loading import drawn_in, input_names, load_program
-from untrace.reduction.losses import OF_LOSS, pinned_loss
+from untrace.reduction.losses import Loss, fails_itself, pinned_loss
 from untrace.reduction.program import Program
 from untrace.reduction.reproducer import Story, reproducer, unreduced
 from untrace.reduction.result import Reduction
@@ -255,11 +255,15 @@ def _begun(
         raise KeepError(f"{error}\n{drawn}" if drawn else str(error)) from error
     start = measure(program).equations
     plan.tell("found", _failure(pinned))
-    of_loss, control = None, ""
+    of_loss: Loss | None = None
+    is_forward, control = False, ""
     with contextlib.suppress(KeyboardInterrupt), plan.interrupts.raised():
         plan.begin("look whether the loss fails")
         of_loss = pinned_loss(keep, pinned.keep, loss, plan)
-        program, pinned = of_loss or (program, pinned)
+        if of_loss is not None:
+            program, pinned = of_loss.program, of_loss.pinned
+        else:
+            is_forward = fails_itself(pinned.keep, loss, plan)
         plan.begin("look for inputs with which it is fine")
         program, control = controlled(program, pinned, plan)
     is_temporary = folder is None
@@ -277,7 +281,8 @@ def _begun(
         "name": program.name,
         "control": control,
         "drawn": drawn,
-        "loss": OF_LOSS if of_loss else "",
+        "loss": of_loss.said if of_loss else "",
+        "is_forward": is_forward,
         "is_controlled": program.controls is not None,
     }
     journal.start(facts, program)
@@ -420,7 +425,8 @@ def _finished(
     ]
     if at_once := search.at_once():
         search.note(at_once)
-    if is_of_derivative(program, keep.blamed):
+    is_forward = journal.facts.get("is_forward", False)
+    if not is_forward and is_of_derivative(program, keep.blamed):
         search.note(OF_DERIVATIVE)
     drawn = journal.facts.get("drawn", "")
     unfit = [*([drawn] if drawn else []), *unfit]

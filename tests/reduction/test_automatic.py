@@ -1,5 +1,8 @@
 """`auto()`: the failure that is named is the one that was meant."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +15,7 @@ from untrace.reduction.driver import Plan, pin
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.values import Inf
 from untrace.reduction.losses import pinned_loss
-from untrace.reduction.program import Program
+from untrace.reduction.program import Program, all_equations
 
 
 def refuse(x):
@@ -37,8 +40,22 @@ def test_rounding_of_16_bits_is_no_difference():
 
 
 def test_a_nan_of_the_compiler_alone_asks_to_run_op_by_op_as_well():
-    pinned = Auto().closer(Inf(blame="exp", inf_inputs=False))
+    pinned, _ = Auto().closer(Inf(blame="exp", inf_inputs=False))
     assert str(pinned) == "inf(jit_only=True, inf_inputs=False)"
+
+
+def test_a_number_that_is_too_small_for_its_type_stays_so(tmp_path):
+    def likelihood(p, q):
+        return jnp.log(jnp.sum(p * q) + 0.0), jnp.tanh(q)
+
+    p, q = np.full(3, 1e-20, np.float32), np.full(3, 2e-25, np.float32)
+    made = reduce(likelihood, keep="auto()")(p, q)
+    assert str(made.keep).startswith("inf(narrow_only=True, blame='log'")
+    assert [eqn.name for eqn in all_equations(made.program.block)][-1] == "log"
+    assert made.n_equations == 2
+    text = made.save(tmp_path / "repro.py").read_text()
+    assert "but not in 64 bits" in text
+    assert subprocess.run([sys.executable, tmp_path / "repro.py"]).returncode == 1
 
 
 def loss(x, y):
@@ -57,9 +74,25 @@ def test_a_backward_pass_that_fails_leads_to_its_loss():
         Auto(), Inf(), lambda: program(jaxapi.loss_of(step), x, x), Plan()
     )
     assert found is not None
-    assert str(found[1].keep) == (
+    assert str(found.pinned.keep) == (
         "nan(under='grad', blame='div', inf_inputs=False, finite_values=True)"
     )
+
+
+def test_a_loss_that_fails_by_itself_is_reduced_without_its_gradient():
+    def similarity(x, y):
+        return jnp.sum(x / jnp.sqrt(y * y))
+
+    def learn(x, y):
+        value, slope = jax.value_and_grad(similarity)(x, y)
+        return value, x - 0.1 * slope
+
+    x, y = np.float32([1, 0]), np.float32([2, 0])
+    made = reduce(learn, keep="auto()")(x, y)
+    assert [eqn.name for eqn in all_equations(made.program.block)] == ["div"]
+    assert "derivative" not in str(made.source)
+    given = reduce(learn, keep="nan()")(x, y)
+    assert not any("derivative" in note for note in given.notes)
 
 
 def test_without_a_gradient_there_is_no_loss():

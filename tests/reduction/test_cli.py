@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from untrace.cli import main
+from untrace.reduction import bisecting
 
 MODEL = """\
 import jax.numpy as jnp
@@ -39,6 +40,23 @@ def test_a_reproducer_is_written(model, tmp_path):
     assert (tmp_path / "model-reduction" / "journal.json").exists()
     failed = subprocess.run([sys.executable, "repro.py"], capture_output=True)
     assert failed.returncode != 0
+
+
+def test_versions_are_known_before_the_reduction(model, tmp_path, monkeypatch):
+    listed = subprocess.CompletedProcess(
+        [], 0, "Available versions: 0.9.2, 0.9.1\n", ""
+    )
+    monkeypatch.setattr(bisecting.subprocess, "run", lambda *_, **__: listed)
+    done = run(model, "loss(x, y)", "--report", "r.md", "--bisect-jax", "0.9.1..0.9.9")
+    assert done.exit_code
+    assert "0.9.9 is no version of JAX" in done.stderr
+    assert not (tmp_path / "repro.py").exists()
+
+
+def test_what_runs_a_command_is_checked_with_a_flag(model):
+    keep = "command('grep -q log {file}')"
+    done = run(model, "loss(x, y)", "--keep", keep, "--max-runs", "3")
+    assert "check: python repro.py --check" in done.stderr.replace("\n", " ")
 
 
 def test_quiet_says_nothing_and_keeps_what_fails(model, tmp_path):

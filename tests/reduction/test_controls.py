@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +13,12 @@ import pytest
 import untrace
 from untrace.reduction.applying import program_from
 from untrace.reduction.controls import with_control
+from untrace.reduction.driver import Pinned, Plan, controlled
+from untrace.reduction.keeping.failures import Hangs
 from untrace.reduction.keeping.values import Nan
+from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import all_equations
-from untrace.reduction.trials import Judge
+from untrace.reduction.trials import Judge, prepare
 
 X = np.float32(6)
 
@@ -89,6 +94,39 @@ def test_inputs_that_fail_as_they_are_equal_get_different_controls():
     found, sentence = with_control(program, Nan(), Judge(Nan()))
     assert found.controls is not None
     assert "shifted a little" in sentence
+
+
+class Answers(Executor):
+    """Answers with outcomes in turn."""
+
+    def __init__(self, *statuses):
+        self.left = list(statuses)
+
+    def submit(self, function, job):
+        done = Future()
+        done.set_result(Outcome(self.left.pop(0), "run"))
+        return done
+
+
+def test_what_hangs_with_its_control_is_not_waited_for_twice():
+    jaxpr = jax.make_jaxpr(jnp.sin)(X)
+    program = replace(program_from(jaxpr, (X,), ("x",), "f"), controls=(X,))
+    trial = prepare(program, Hangs(1.0))
+    once = Answers("timeout", "never asked")
+    assert not Judge(Hangs(1.0), once).judge(trial).is_interesting
+    assert once.left == ["never asked"]
+    assert Judge(Hangs(1.0), Answers("ok", "timeout")).judge(trial).is_interesting
+    both = Nan() & Hangs(1.0)
+    assert both.is_slow
+
+
+def test_of_what_fails_now_and_then_no_control_is_told():
+    program = program_from(jax.make_jaxpr(planted)(X), (X,), ("x",), "f")
+    sure, unsure = Pinned(Nan(), 1, 1.0), Pinned(Nan(), 4, 0.7)
+    assert controlled(program, sure, Plan())[0].controls is not None
+    found, said = controlled(program, unsure, Plan())
+    assert found.controls is None
+    assert "does not show in every run" in said
 
 
 def test_control_is_auto_or_none():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from untrace import keep
+from untrace.errors import KeepError
 from untrace.reduction.applying import program_from
 from untrace.reduction.keeping import messages
 from untrace.reduction.keeping.values import relative_error
@@ -79,6 +80,8 @@ HOLDING = [
         A,
     ),
     (keep.inf(), "return x / 0", X),
+    (keep.inf(narrow_only=True), "return jnp.log(x * 1e-30 * 1e-12)", X),
+    (keep.nan(narrow_only=True), "return 0 * jnp.log(x * 1e-30 * 1e-12)", X),
     (keep.differs(), f"return {CANCELLED}", A),
     (keep.differs(b="call"), f"return {CANCELLED}", A),
     (keep.differs(b="float64"), "return 1 - jnp.cos(x * 1e-4)", X),
@@ -114,6 +117,7 @@ NOT_HOLDING = [
     (keep.nan(), "raise KeyError", X),
     (keep.nan(output=0), "return x, jnp.log(x - 2)", X),
     (keep.nan(jit_only=True), "return jnp.log(x - 2)", X),
+    (keep.nan(narrow_only=True), "return jnp.log(x - 2)", X),
     (keep.inf(), "return jnp.log(x - 2)", X),
     (keep.inf(inf_inputs=False), "return x", np.array([np.inf], np.float32)),
     (keep.differs(), "return jnp.sin(x)", X),
@@ -536,6 +540,9 @@ def test_quoted_words_stay_where_they_name_what_fails():
     assert kept("no rule for primitive 'foo'", {"foo"}).endswith("'foo'")
     assert kept("no rule for `mu_2`") == "no rule for `[^`]*`"
     assert "'bfloat16'" in kept("Unsupported dtype 'bfloat16'")
+    found = kept("'Unsupported dtype float16 at 3'")
+    assert re.search(found, "'Unsupported dtype float16 at 7'")
+    assert not re.search(found, "'Unsupported dtype float32 at 3'")
     assert "'stablehlo\\.dot'" in kept("failed to legalize 'stablehlo.dot'")
     assert "'jax\\.Array'" in kept("an object of 'jax.Array' is missing")
     found = kept("operand is 'tensor<4x8xbf16>' here")
@@ -569,6 +576,18 @@ def test_what_is_nan_only_under_jit_is_told_apart_from_what_always_is():
     seen = outcome(1, 1, blame="log"), outcome(1, 0)
     assert str(predicate.pinned(seen, None)) == "nan(jit_only=True, inf_inputs=False)"
     assert predicate.is_fine((outcome(1, 0), outcome(1, 0)), None)
+
+
+def test_what_is_nan_only_in_32_bits_may_be_an_infinity_in_64():
+    narrow = Outcome("ok", outputs=(Output((), "float32", 1),), blame="mul")
+    wide = Outcome("ok", outputs=(Output((), "float64", 0, 1),))
+    predicate = keep.nan(narrow_only=True)
+    pinned = predicate.pinned((narrow, wide), PROGRAM)
+    assert str(pinned) == "nan(narrow_only=True, blame='mul', inf_inputs=False)"
+    assert "but not in 64 bits" in predicate.describe()
+    assert not keep.nan(jit_only=True).holds((narrow, wide), PROGRAM)
+    with pytest.raises(KeepError, match="jit_only or narrow_only"):
+        keep.nan(jit_only=True, narrow_only=True)
 
 
 def test_differences_of_both_kinds_are_both_kept():

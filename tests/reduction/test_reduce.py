@@ -232,6 +232,16 @@ def test_a_refused_predicate_proposes_the_one_that_holds():
     assert "under='grad'" in said
 
 
+def test_a_refused_predicate_proposes_to_compare_with_64_bits():
+    with pytest.raises(untrace.KeepError) as caught:
+        untrace.reduce(lambda x: jnp.exp(x) * 1e-30 * 1e-20, keep="auto()")(
+            np.float32(1)
+        )
+    said = str(caught.value)
+    assert "In 64 bits it gives other values" in said
+    assert "kept by differs(b='float64', rtol=0.1, finite=True)" in said
+
+
 def test_of_a_nan_in_a_backward_equation_the_loss_is_offered():
     def gradient(x):
         return jax.grad(lambda x: jnp.sqrt(jnp.sum(x**2)))(x)

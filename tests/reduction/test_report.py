@@ -93,6 +93,25 @@ def test_the_first_failing_version_is_bisected():
         return Finding(version, FAILS if int(version[2:]) >= 4 else FINE)
 
     sentence, asked = first_failing(versions, ask)
-    assert "fails since jax 0.4" in sentence
+    assert sentence == "It fails since jax 0.4 (it is fine with 0.3)."
     assert len(asked) <= 6
-    assert "does not fail with both" in first_failing(versions[:3], ask)[0]
+    first_three, last_three = versions[:3], versions[-3:]
+    assert (
+        first_failing(first_three, ask)[0] == "It fails with neither jax 0.0 nor 0.2."
+    )
+    assert first_failing(last_three, ask)[0] == "It fails with both jax 0.7 and 0.9."
+
+
+def test_versions_that_cannot_be_asked_are_left_out():
+    def ask(version):
+        number = int(version[2:])
+        if number in (4, 5, 6):
+            return Finding(version, UNKNOWN, "ERROR: it cannot be installed")
+        return Finding(version, FINE if number >= 3 else FAILS)
+
+    versions = [f"0.{i}" for i in range(10)]
+    sentence, asked = first_failing(versions, ask)
+    assert sentence == "It is fine since jax 0.3 (it fails with 0.2)."
+    assert any(finding.verdict == UNKNOWN for finding in asked)
+    sentence, _ = first_failing(versions[:5], ask)
+    assert sentence == "Nothing can be told with jax 0.4."

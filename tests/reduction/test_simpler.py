@@ -12,7 +12,7 @@ from untrace.reduction.edits import Edits
 from untrace.reduction.passes.contents import _one_by_one, simplify_contents
 from untrace.reduction.passes.outliers import outlying
 from untrace.reduction.passes.types import shrink_axes
-from untrace.reduction.program import all_equations
+from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped
@@ -119,10 +119,44 @@ def test_bits_are_read_in_the_old_dtype():
         np.testing.assert_allclose(run(p)[0], run(wide)[0], rtol=1e-4)
 
 
+def test_arrays_that_sub_programs_hold_are_retyped():
+    with jax.enable_x64(True):
+        p = program(jax.scipy.special.spence, np.float32(3))
+        assert any(block.constants for block in all_blocks(p.block))
+        wide = apply(p, retyped(p, TO_64))
+        assert "float32" not in dtypes(wide)
+        np.testing.assert_allclose(run(p)[0], run(wide)[0], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_does_not_fit_a_dtype_is_cast_in_silence():
+    with jax.enable_x64(True):
+        p = program(jnp.sin, np.array([1e300, np.nan]))
+        assert np.isinf(apply(p, retyped(p, TO_32)).values[0][0])
+
+
 def test_a_program_without_the_dtype_is_not_retyped():
     p = program(jnp.sin, floats(3))
     assert retyped(p, TO_32) is None
     assert list(dtype_changes(p)) == []
+
+
+@pytest.mark.parametrize("least", [1, 2, 7, 11, 19, 20])
+def test_a_bisection_asks_the_same_whatever_runs_beside_it(least, monkeypatch):
+    asked = []
+
+    def first(search, candidates):
+        for i, k in enumerate(candidates):
+            asked.append(k)
+            if k >= least:
+                search.n_passed = i
+                return True
+        return False
+
+    monkeypatch.setattr(Search, "first", first)
+    search = Search(program(jnp.sin, floats(3)), Judge(keep.nan()))
+    assert search.smallest(0, 20, lambda k: k) == least
+    assert len(asked) <= 5
 
 
 def test_dtypes_are_proposed_together_and_then_each():

@@ -148,10 +148,11 @@ def reduce(
             "--bisect-flags, --bisect-jax and --also say what --report FILE is to hold."
         )
     if bisect_jax is not None:
+        from untrace.reduction.bisecting import versions_between
         from untrace.reduction.report import ends_of
 
-        with explained():
-            ends_of(bisect_jax)
+        with explained():  # before the reduction, of which the report would be lost
+            versions_between(*ends_of(bisect_jax))
     if resume is None and keep is None:
         keep = "auto()"
     if resume is not None and not yes:
@@ -181,7 +182,8 @@ def reduce(
     is_silent = quiet or as_json
     if not is_silent:
         say(reduction.summary(), "green")
-        say(f"wrote {path}; check: python {path}")
+        given = " --check" if "`--check`" in reduction.keep.how_to_check else ""
+        say(f"wrote {path}; check: python {path}{given}")
     if plot is not None:
         _save_plot(reduction, plot)
     if report is not None:

@@ -191,7 +191,10 @@ class _Evaluator:
         outputs: tuple[Atom, ...] | None = None,
     ) -> list[Any]:
         replaced = self.edits.replaced
-        env: dict[Value, Any] = {value: const for value, const in block.constants}
+        changed = self.edits.constants
+        env: dict[Value, Any] = {
+            value: changed.get(value, const) for value, const in block.constants
+        }
         for value, argument in zip(block.inputs, arguments):
             env[value] = self._substitute(value, argument, env, known)
         for eqn in block.equations:
@@ -361,6 +364,7 @@ def _touched(edits: Edits, root: Block) -> set[Block]:
         *edits.opened,
         *edits.dropped,
         *edits.literals,
+        *edits.constants,
         *edits.rewritten,
     }
     verdicts: dict[Block, bool] = {}
@@ -380,6 +384,7 @@ def _holds(block: Block, keys: set[Any]) -> bool:
     """Whether an edit speaks of anything in a block itself."""
     return not (
         keys.isdisjoint(block.inputs)
+        and keys.isdisjoint(value for value, _ in block.constants)
         and keys.isdisjoint(block.equations)
         and keys.isdisjoint(block.outputs)
         and all(keys.isdisjoint(eqn.results) for eqn in block.equations)

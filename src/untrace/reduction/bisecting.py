@@ -16,7 +16,7 @@ from pathlib import Path
 
 from untrace.errors import KeepError
 from untrace.reduction.delta import minimize
-from untrace.reduction.elsewhere import FAILS, FINE, Asking, Finding
+from untrace.reduction.elsewhere import FAILS, FINE, UNKNOWN, Asking, Finding
 
 _PASS = re.compile(r"\.after_([\w\-]+)\.")
 """What stands in the name of a dumped file: the pass that was run."""
@@ -93,6 +93,9 @@ def first_failing(
 ) -> tuple[str, list[Finding]]:
     """Find where a failure begins, or ends, by bisection.
 
+    Versions of which nothing can be told, as they cannot be installed or run here, are
+    left out.
+
     Args:
       versions: Oldest first.
       ask: Runs the program with a version.
@@ -100,29 +103,44 @@ def first_failing(
     Returns:
       A sentence, and what was asked on the way.
     """
-    asked = {version: ask(version) for version in (versions[0], versions[-1])}
+    left = list(versions)
+    asked: dict[str, Finding] = {}
 
-    def fails(version: str) -> bool:
+    def verdict(version: str) -> str:
         if version not in asked:
             asked[version] = ask(version)
-        return asked[version].verdict == FAILS
+        return asked[version].verdict
 
-    low, high = 0, len(versions) - 1
-    before, after = fails(versions[low]), fails(versions[high])
+    ends = left[0], left[-1]
+    unknown = [version for version in ends if verdict(version) == UNKNOWN]
+    if unknown:
+        sentence = f"Nothing can be told with jax {' and '.join(unknown)}."
+        return sentence, _in_order(versions, asked)
+    before, after = (verdict(version) == FAILS for version in ends)
     if before == after:
-        verb = "fails" if before else "does not fail"
-        return f"It {verb} with both jax {versions[low]} and {versions[high]}.", [
-            *asked.values()
-        ]
+        said = (
+            "fails with both jax {} and" if before else "fails with neither jax {} nor"
+        )
+        return f"It {said.format(ends[0])} {ends[1]}.", _in_order(versions, asked)
+    low, high = 0, len(left) - 1
     while high - low > 1:
         middle = (low + high) // 2
-        if fails(versions[middle]) == before:
+        if verdict(left[middle]) == UNKNOWN:
+            del left[middle]
+            high -= 1
+        elif (verdict(left[middle]) == FAILS) == before:
             low = middle
         else:
             high = middle
-    word = "fails since" if after else "is fine since"
-    sentence = f"It {word} jax {versions[high]} (asked last: {versions[low]})."
-    return sentence, [asked[version] for version in versions if version in asked]
+    now = verdict(left[high])
+    sentence = (
+        f"It {now} since jax {left[high]} (it {verdict(left[low])} with {left[low]})."
+    )
+    return sentence, _in_order(versions, asked)
+
+
+def _in_order(versions: Sequence[str], asked: dict[str, Finding]) -> list[Finding]:
+    return [asked[version] for version in versions if version in asked]
 
 
 def with_version(asking: Asking, version: str) -> Finding:
@@ -145,6 +163,7 @@ def with_version(asking: Asking, version: str) -> Finding:
             install, capture_output=True, text=True, timeout=INSTALL_S
         )
         if done.returncode:
-            said = done.stderr.strip().splitlines()[-1:] or ["pip failed"]
-            return Finding(where, "cannot be told", said[0])
+            lines = done.stderr.splitlines()
+            said = [line for line in lines if line.startswith("ERROR:")]
+            return Finding(where, UNKNOWN, (said or ["pip failed"])[-1])
         return asking.ask(where, python=python)

@@ -26,6 +26,7 @@ from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.automatic import Auto, shown_by
 from untrace.reduction.keeping.base import story
 from untrace.reduction.keeping.validity import Lowers, is_lowered
+from untrace.reduction.keeping.values import Differs
 from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import Program
 from untrace.reduction.search import (
@@ -39,6 +40,9 @@ from untrace.reduction.writing import stand_ins, written
 
 INTERRUPTED = "it was interrupted"
 RUN_AGAIN = "run it once more"
+UNSURE = (
+    "It does not show in every run, so it is not told with which inputs it is fine."
+)
 PATIENCE = 10
 """Times as long as other runs that the first may take to find out what is to blame."""
 
@@ -177,14 +181,14 @@ def _pinned(program: Program, keep: Keep, plan: Plan) -> Pinned:
 
 def _closer(program: Program, keep: Keep, pinned: Keep, plan: Plan) -> Keep:
     """Pin what only a run of its own tells, if it does."""
-    closer = keep.closer(pinned)
-    trial = None if closer is None else prepare(program, closer)
-    if closer is None or trial is None:
-        return pinned
-    outcomes = Judge(closer, plan.executor).everything(trial).outcomes
-    if not closer.holds(outcomes, program):
-        return pinned
-    return closer.pinned(outcomes, program) or pinned
+    for closer in keep.closer(pinned):
+        trial = prepare(program, closer)
+        if trial is None:
+            continue
+        outcomes = Judge(closer, plan.executor).everything(trial).outcomes
+        if closer.holds(outcomes, program):
+            return closer.pinned(outcomes, program) or pinned
+    return pinned
 
 
 def shows(program: Program, keep: Keep, plan: Plan) -> bool:
@@ -197,6 +201,8 @@ def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, s
     """Find control inputs, if they are wanted; see `controls.with_control`."""
     if plan.control == "none":
         return program, ""
+    if pinned.rate < 1 and pinned.keep.depends_on_values:
+        return program, UNSURE
     return with_control(program, pinned.keep, Judge(pinned.keep, plan.executor))
 
 
@@ -256,12 +262,15 @@ def _proposal(
             return f"What does fail is kept by {seen}, or by auto().\n"
     if any(run.under is not None for run in keep.runs):
         return ""
-    gradient = Auto(under="grad")
-    trial = prepare(program, gradient)
-    outcomes = () if trial is None else judge.everything(trial).outcomes
-    if outcomes and gradient.holds(outcomes, program):
-        found = gradient.pinned(outcomes, program) or gradient
-        return f"Its gradient does fail: that is kept by {found.plain()}.\n"
+    for said, other in (
+        ("Its gradient does fail: that", Auto(under="grad")),
+        ("In 64 bits it gives other values, which", Differs(b="float64", rtol=0.1)),
+    ):
+        trial = prepare(program, other)
+        outcomes = () if trial is None else judge.everything(trial).outcomes
+        found = other.pinned(outcomes, program) if outcomes else None
+        if found is not None:
+            return f"{said} is kept by {found.plain()}.\n"
     return ""
 
 

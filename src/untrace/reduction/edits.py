@@ -61,6 +61,7 @@ class Edits:
       opened: Equations whose sub-program is evaluated in place.
       dropped: Equations with effects to leave out.
       literals: Numbers in the place of literals.
+      constants: Arrays in the place of those that sub-programs hold.
       inputs: New values of inputs of the program, which may have other types; or
         functions of what they hold, which change the control inputs alike.
       rewritten: Functions from operands to results in the place of equations.
@@ -76,6 +77,7 @@ class Edits:
     opened: Mapping[Equation, Opening] = field(default_factory=dict[Equation, Opening])
     dropped: frozenset[Equation] = frozenset()
     literals: Mapping[Literal, Any] = field(default_factory=dict[Literal, Any])
+    constants: Mapping[Value, Any] = field(default_factory=dict[Value, Any])
     inputs: Mapping[Value, Any] = field(default_factory=dict[Value, Any])
     rewritten: Mapping[Equation, Rewriting] = field(
         default_factory=dict[Equation, Rewriting]

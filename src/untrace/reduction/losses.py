@@ -2,13 +2,14 @@
 
 What is left of a backward pass is a line or two that nobody wrote. Where the loss alone
 does not fail so and its gradient does, the loss is reduced in the place of the step, under
-`jax.grad`: then the user's own line is left.
+`jax.grad`: then the user's own line is left. Where the loss fails by itself, it is reduced
+as it is: of the step, its equations would pass for those of a derivative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from untrace.reduction.driver import Pinned, Plan, pin, shows
 from untrace.reduction.keeping import Keep
@@ -19,12 +20,28 @@ from untrace.reduction.program import Program
 OF_LOSS = (
     "The loss does not fail so, and its gradient does: it is reduced, under jax.grad."
 )
+OF_FORWARD = "The loss fails so by itself: it is reduced, without its gradient."
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss that is reduced in the place of the step that differentiates it.
+
+    Attributes:
+      program: The loss.
+      pinned: How it fails.
+      said: What the user is told.
+    """
+
+    program: Program
+    pinned: Pinned
+    said: str
 
 
 def pinned_loss(
     keep: Keep, pinned: Keep, loss: Callable[[], Program] | None, plan: Plan
-) -> tuple[Program, Pinned] | None:
-    """Return the loss of a program, and how its gradient fails; None if it does not.
+) -> Loss | None:
+    """Return the loss of a program, if it or its gradient fails; None if neither does.
 
     Args:
       keep: The predicate as it was given.
@@ -34,14 +51,33 @@ def pinned_loss(
     """
     if not isinstance(keep, Auto) or not isinstance(pinned, (Nan, Inf)):
         return None
-    if loss is None or keep.under is not None:
+    program = None if keep.under is not None else _traced(loss)
+    if program is None:
         return None
+    if shows(program, _same(pinned), plan):
+        found = pin(program, keep, plan)
+        is_same = found.keep.blamed == pinned.blamed and found.keep.blamed is not None
+        return Loss(program, found, OF_FORWARD) if is_same else None
+    gradient = replace(keep, under="grad")
+    if not shows(program, gradient, plan):
+        return None
+    return Loss(program, pin(program, gradient, plan), OF_LOSS)
+
+
+def fails_itself(pinned: Keep, loss: Callable[[], Program] | None, plan: Plan) -> bool:
+    """Whether the loss of a program fails as the program does, without its gradient."""
+    if not isinstance(pinned, (Nan, Inf)) or pinned.under is not None:
+        return False
+    program = _traced(loss)
+    return program is not None and shows(program, _same(pinned), plan)
+
+
+def _same(pinned: Nan | Inf) -> Keep:
+    return type(pinned)(env=pinned.env, timeout_s=pinned.timeout_s)
+
+
+def _traced(loss: Callable[[], Program] | None) -> Program | None:
     try:
-        program = loss()
+        return None if loss is None else loss()
     except Exception:  # it runs the user's code in another way than the user does
         return None
-    gradient = replace(keep, under="grad")
-    same = type(pinned)(env=keep.env, timeout_s=keep.timeout_s)
-    if shows(program, same, plan) or not shows(program, gradient, plan):
-        return None
-    return program, pin(program, gradient, plan)

@@ -31,7 +31,6 @@ from untrace.reduction.edits import Edits
 from untrace.reduction.explaining import Said
 from untrace.reduction.inlining import with_own_functions
 from untrace.reduction.keeping import Keep, scripts
-from untrace.reduction.outcome import Job
 from untrace.reduction.polishing import (
     PUBLIC,
     SHORTER,
@@ -41,7 +40,7 @@ from untrace.reduction.polishing import (
 )
 from untrace.reduction.program import Program
 from untrace.reduction.shortening import with_values_returned
-from untrace.reduction.trials import Judge, Trial, file_job, job_of
+from untrace.reduction.trials import Judge, Trial, job_for
 from untrace.reduction.widening import idle_settings
 from untrace.reduction.wording import counted
 from untrace.reduction.writing import captured
@@ -341,10 +340,7 @@ def versions() -> str:
 
 def _still_fails(source: Source, program: Program, judge: Judge) -> bool:
     """Run the very text in a worker."""
-    jobs: list[Job] = []
-    for run in judge.keep.runs:
-        if run.float64:  # its text is another one
-            return judge.judge_program(program)
-        is_file = run.action == "command"
-        jobs.append(file_job(source, run) if is_file else job_of(program, run, source))
-    return judge.judge(Trial(program, tuple(jobs))).is_interesting
+    found = [job_for(program, run, source) for run in judge.keep.runs]
+    jobs = tuple(job for job in found if job is not None)
+    is_whole = len(jobs) == len(found)
+    return is_whole and judge.judge(Trial(program, jobs)).is_interesting

@@ -120,7 +120,7 @@ class Search:
       settled: What was found by bisection, or grown in vain; it is not searched again.
       is_hurried: Somebody waits for the result: nothing more is to be run.
       n_passed: Candidates before the one that was accepted last.
-      judging_s: How long each program ran, or waited to.
+      judged: When each program began to run, and when it ended.
       n_in_vain: Runs whose verdict came after another candidate had been accepted.
     """
 
@@ -144,13 +144,14 @@ class Search:
         self.settled: set[object] = set()
         self.is_hurried = False
         self.n_passed = 0
-        self.judging_s: list[float] = []
+        self.judged: list[tuple[float, float]] = []
         self.n_in_vain = 0
         self.unfit: Counter[str] = Counter()
         self.limits = limits or Limits()
         self.n_jobs = max(1, jobs)
         self.notify = notify or (lambda kind, facts: None)
         self._pool = ThreadPoolExecutor(self.n_jobs)
+        self._late: list[tuple[_Ready, Future[Verdict]]] = []
         self._started = time.monotonic()
         self.outcomes: tuple[Outcome, ...] = ()
 
@@ -161,6 +162,7 @@ class Search:
 
     def close(self) -> None:
         """Let go of the threads; runs that are under way end by themselves."""
+        self._count_late()
         self.stats.seconds = self.seconds
         self._started = time.monotonic()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -206,6 +208,7 @@ class Search:
 
     def first(self, candidates: Iterable[Program | None]) -> bool:
         """Accept the first candidate that is smaller and fails; say if there was one."""
+        self._count_late()
         ready = self._ready(candidates)
         running: deque[tuple[_Ready, Future[Verdict]]] = deque()
         is_over = False
@@ -226,11 +229,18 @@ class Search:
             item, future = running.popleft()
             if self._settle(item, future.result()):
                 self.n_passed = item.number
-                for other, pending in running:
-                    if not pending.cancel():
-                        self._count(other, pending.result())
-                        self.n_in_vain += 1
+                self._late += [(o, p) for o, p in running if not p.cancel()]
                 return True
+
+    def _count_late(self) -> None:
+        """Count runs in vain that have ended: nobody waits for them."""
+        late, self._late = self._late, []
+        for other, pending in late:
+            if pending.done():
+                self._count(other, pending.result())
+                self.n_in_vain += 1
+            else:
+                self._late.append((other, pending))
 
     def simplify(self, edits: Callable[[Program], Iterable[Edit]]) -> None:
         """Accept edits of what a program holds, as long as that helps.
@@ -263,19 +273,19 @@ class Search:
 
         The failure is taken to be monotone: if it shows at k, it does above. What is
         accepted was run in any case. Where a time is measured there is no exact k, and
-        the search ends early.
+        the search ends early. What comes next if a candidate is refused is run beside it,
+        if several may run at once.
 
         Returns:
           That k, or `high`.
         """
         is_measured = self.judge.keep.is_measured
-        while high - low > (max(1, high // 8) if is_measured else 1):
-            middle = (low + high) // 2
-            if self.first(iter([make(middle)])):
-                high = middle
-            else:
-                low = middle
-        return high
+        while True:
+            gap = max(1, high // 8) if is_measured else 1
+            rising = _halves(low, high, gap)
+            if not self.first(map(make, rising)):
+                return high
+            low, high = [low, *rising][self.n_passed], rising[self.n_passed]
 
     def _ready(self, candidates: Iterable[Program | None]) -> Iterator[_Ready]:
         asked: set[str] = set()  # also what still runs while the next is made ready
@@ -351,16 +361,20 @@ class Search:
         try:
             return self.judge.judge(item.trial)
         finally:
-            self.judging_s.append(time.monotonic() - began)
+            self.judged.append((began, time.monotonic()))
 
     def at_once(self) -> str:
         """Say what it brought to run several programs at once, and what hinders it."""
-        if self.n_jobs == 1 or not self.seconds:
+        searched_s = self.stats.seconds
+        if self.n_jobs == 1 or not searched_s:
             return ""
-        share = sum(self.judging_s) / self.seconds
+        share = sum(end - began for began, end in self.judged) / searched_s
+        none = 1 - _covered_s(self.judged) / searched_s
         said = (
             f"Of {self.n_jobs} jobs at once {share:.1f} ran on average, and "
-            f"{counted(self.n_in_vain, 'run')} in vain: bisections wait for each verdict."
+            f"{counted(self.n_in_vain, 'run')} in vain. None ran for {none:.0%} of the "
+            "search: candidates are made one after the other, and many wait for the "
+            "verdict on the one before."
         )
         n_cores = os.cpu_count() or 1
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -377,6 +391,32 @@ class Search:
         if self.limits.seconds is not None and self.seconds >= self.limits.seconds:
             raise Exhausted(f"{self.limits.seconds:g} seconds have passed")
         self.judge.check_workers()
+
+
+def _covered_s(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return the time that lies in at least one of several intervals.
+
+    >>> _covered_s([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    total, reached = 0.0, 0.0
+    for began, end in sorted(intervals):
+        total += max(0.0, end - max(began, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _halves(low: int, high: int, gap: int) -> list[int]:
+    """List what a bisection asks about as long as the answer is no.
+
+    >>> _halves(0, 10, 1)
+    [5, 7, 8, 9]
+    """
+    found: list[int] = []
+    while high - low > gap:
+        low = (low + high) // 2
+        found.append(low)
+    return found
 
 
 @by_identity

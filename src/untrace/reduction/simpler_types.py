@@ -104,8 +104,14 @@ def retyped(program: Program, mapping: Mapping[Any, Any]) -> Edits | None:
     replaced: dict[Value, Atom] = {}
     rewritten: dict[Equation, Rewriting] = {}
     literals: dict[Literal, Any] = {}
+    constants: dict[Value, Any] = {}
     for block in all_blocks(program.block):
         literals |= _literals(block, dtypes)
+        constants |= {
+            value: _cast(held, dtypes)
+            for value, held in block.constants
+            if held is not None and _dtype(value) in dtypes
+        }
         for eqn in block.equations:
             if _is_idle(eqn, dtypes):
                 replaced |= {r: eqn.operands[0] for r in eqn.results if r is not None}
@@ -119,6 +125,7 @@ def retyped(program: Program, mapping: Mapping[Any, Any]) -> Edits | None:
         replaced=replaced,
         rewritten=rewritten,
         literals=literals,
+        constants=constants,
     )
 
 
@@ -134,7 +141,8 @@ def _closed(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _cast(value: Any, dtypes: DTypes) -> Any:
     array = np.asarray(value)
-    return array.astype(dtypes.get(array.dtype, array.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):  # it may not fit
+        return array.astype(dtypes.get(array.dtype, array.dtype))
 
 
 def _literals(block: Block, dtypes: DTypes) -> dict[Literal, Any]:

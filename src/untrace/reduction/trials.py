@@ -119,25 +119,32 @@ def _jobs(
         if like and not run.float64 and run.action != "command":
             job = replace(like[i], arrays=_encoded(program))
         else:
-            job = _job(program, run)
+            job = job_for(program, run)
         if job is None:
             return None
         found.append(job)
     return tuple(found)
 
 
-def _job(program: Program, run: Run) -> Job | None:
+def job_for(program: Program, run: Run, source: Source | None = None) -> Job | None:
+    """Write the job of a run; None if the program cannot be had in 64 bits.
+
+    Args:
+      program: The program.
+      run: How to run it.
+      source: Its text, if that is what is to be run. In 64 bits there is another one.
+    """
     if run.float64:
         with jax.enable_x64(True):
             wide = in_64_bits(program)
-            return None if wide is None else _plain_job(wide, run)
-    return _plain_job(program, run)
+            return None if wide is None else _plain_job(wide, run, None)
+    return _plain_job(program, run, source)
 
 
-def _plain_job(program: Program, run: Run) -> Job:
+def _plain_job(program: Program, run: Run, source: Source | None) -> Job:
     if run.action == "command":
-        return file_job(written(program), run)
-    return job_of(program, run)
+        return file_job(source or written(program), run)
+    return job_of(program, run, source)
 
 
 def file_job(source: Source, run: Run) -> Job:
@@ -219,9 +226,18 @@ class Judge:
         return Verdict(is_interesting, None, outcomes)
 
     def _once(self, trial: Trial) -> Verdict:
-        """Run the jobs of a trial in turn, as far as the verdict depends on them."""
+        """Run the jobs of a trial in turn, as far as the verdict depends on them.
+
+        Where failing takes the whole time limit the control inputs come first: what hangs
+        with these as well is rejected, and nobody waits for it twice.
+        """
         outcomes: list[Outcome | None] = [None] * len(trial.jobs)
         decision = self.keep.decide(outcomes, trial.program)
+        others: tuple[Outcome, ...] | None = None
+        if self.keep.is_slow and decision is None:
+            others = tuple(self.run(job) for job in trial.controls)
+            if any(outcome.status == "timeout" for outcome in others):
+                return Verdict(False)
         for i, job in enumerate(trial.jobs):
             if decision is not None:
                 break
@@ -231,12 +247,24 @@ class Judge:
             decision = self.keep.decide(outcomes, trial.program)
         seen = tuple(outcome for outcome in outcomes if outcome is not None)
         if decision:
-            return self._controlled(trial, seen)
+            return self._controlled(trial, seen, others)
         return Verdict(False, self.keep.other_failure(seen) if seen else None, seen)
 
-    def _controlled(self, trial: Trial, seen: tuple[Outcome, ...]) -> Verdict:
-        """Demand of a program that fails that it does not with its control inputs."""
-        others = tuple(self.run(job) for job in trial.controls)
+    def _controlled(
+        self,
+        trial: Trial,
+        seen: tuple[Outcome, ...],
+        others: tuple[Outcome, ...] | None = None,
+    ) -> Verdict:
+        """Demand of a program that fails that it does not with its control inputs.
+
+        Args:
+          trial: What failed.
+          seen: What was seen of it.
+          others: What was seen with the control inputs; they are run now if None.
+        """
+        if others is None:
+            others = tuple(self.run(job) for job in trial.controls)
         if any(outcome.status == "lost" for outcome in others):
             return Verdict(False, None, others, True)
         is_fine = not others or self.keep.is_fine(others, trial.program)

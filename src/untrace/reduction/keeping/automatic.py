@@ -1,8 +1,9 @@
 """Whatever fails: the program is run once, and what it shows is what is kept.
 
 A compiled program that makes a NaN is run op by op as well: if it makes none then, that is
-the failure, and no other NaN will do. One that shows nothing is compared with itself op by
-op.
+the failure, and no other NaN will do. Nor will one that is there in 64 bits, if the
+original's is not: then a number was too small for its type, and `0 / 0` is not what was
+meant. One that shows nothing is compared with itself op by op.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ class Auto(RunningKeep):
         seen = self._seen(outcomes[0])
         return None if seen is None else seen.pinned(outcomes, program)
 
-    def closer(self, pinned: Keep) -> Keep | None:
+    def closer(self, pinned: Keep) -> tuple[Keep, ...]:
         if isinstance(pinned, (Nan, Inf)):
-            return replace(pinned, jit_only=True, blame=None)
+            compiled = replace(pinned, jit_only=True, blame=None)
+            return (compiled, replace(pinned, narrow_only=True))
         return pinned.closer(pinned)
 
     def otherwise(self, program: Program) -> Keep:

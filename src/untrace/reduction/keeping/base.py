@@ -51,6 +51,11 @@ class Keep:
         """Whether it compares a time, which is never quite the same."""
         return False
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a run that fails takes the whole time limit."""
+        return False
+
     def without_margin(self) -> Keep:
         """Return what the user asked for, where candidates have to fail more clearly."""
         return self
@@ -82,13 +87,13 @@ class Keep:
             self._pinned(outcomes, program) if self.holds(outcomes, program) else None
         )
 
-    def closer(self, pinned: Keep) -> Keep | None:
-        """Return what is to be pinned instead, if it holds; None if nothing is.
+    def closer(self, pinned: Keep) -> tuple[Keep, ...]:
+        """List what is to be pinned instead: the first that holds, if one does.
 
         Args:
           pinned: What was pinned of this predicate.
         """
-        return None
+        return ()
 
     def otherwise(self, program: Program) -> Keep | None:
         """Return what to look for in a program that does not fail so; None if nothing."""

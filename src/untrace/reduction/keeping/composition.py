@@ -57,6 +57,10 @@ class _Pair(_Composed):
         return any(part.is_measured for part in self._parts)
 
     @property
+    def is_slow(self) -> bool:
+        return any(part.is_slow for part in self._parts)
+
+    @property
     def depends_on_values(self) -> bool:
         return any(part.depends_on_values for part in self._parts)
 

@@ -96,11 +96,11 @@ class Crashes(Staged):
             and (not self.stack or outcome.stack == self.stack)
         )
 
-    def closer(self, pinned: Keep) -> Keep | None:
+    def closer(self, pinned: Keep) -> tuple[Keep, ...]:
         if not isinstance(pinned, Crashes) or pinned.signal not in _NATIVE:
-            return None
+            return ()
         says_more = pinned.message or pinned.stack is not None
-        return None if says_more else replace(pinned, stack=())
+        return () if says_more else (replace(pinned, stack=()),)
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         label = super().other_failure(outcomes)
@@ -233,6 +233,10 @@ class Hangs(Staged):
     @property
     def depends_on_values(self) -> bool:
         return self.stage in (None, "run")
+
+    @property
+    def is_slow(self) -> bool:
+        return True
 
     def is_fine(self, outcomes: Sequence[Outcome], program: Program) -> bool:
         return outcomes[0].status == "ok"

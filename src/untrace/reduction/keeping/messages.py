@@ -34,9 +34,11 @@ _TELLING = re.compile(
     r"|(?:[A-Za-z_]+\.)*_?[A-Z][a-z]+[A-Za-z]*"
 )
 _CHANGING_INSIDE = tuple(
-    item for item in _CHANGING if item[0] != rf"\b{_DTYPE}\b" and "'[^" not in item[1]
+    (found, "" if found == rf"\b{_DTYPE}\b" else by)
+    for found, by in _CHANGING
+    if "'[^" not in by
 )
-"""What changes in a sentence that stands in quotes; dtypes stay."""
+"""What changes in a sentence that stands in quotes; dtypes, for which "" stands, stay."""
 _ANY_INSIDE = re.compile("|".join(f"({found})" for found, _ in _CHANGING_INSIDE))
 _ANY = re.compile("|".join(f"({found})" for found, _ in _CHANGING))
 _LAST_WORDS = (
@@ -101,7 +103,8 @@ def _sentence(text: str) -> str:
     end = 0
     for match in _ANY_INSIDE.finditer(text):
         parts.append(_escape(text[end : match.start()]))
-        parts.append(_CHANGING_INSIDE[(match.lastindex or 1) - 1][1])
+        changed = _CHANGING_INSIDE[(match.lastindex or 1) - 1][1]
+        parts.append(changed or _escape(match.group()))
         end = match.end()
     return "".join([*parts, _escape(text[end:])])
 

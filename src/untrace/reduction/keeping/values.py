@@ -30,6 +30,8 @@ class _NonFinite(RunningKeep):
     Attributes:
       output: Number of the output, counted in the original; any if None.
       jit_only: Op by op that output is finite.
+      narrow_only: In 64 bits that output has none: a number was too large or too small
+        for its type, or rounded.
       blame: The primitive that makes the first one from better operands.
       inf_inputs: Allow inputs with infinities (masks), which the original has.
       finite_values: Under "grad": the function itself has no NaN and no infinity.
@@ -37,6 +39,7 @@ class _NonFinite(RunningKeep):
 
     output: int | None = None
     jit_only: bool = False
+    narrow_only: bool = field(default=False, kw_only=True)
     blame: str | None = field(default=None, kw_only=True)
     inf_inputs: bool | None = field(default=None, kw_only=True)
     finite_values: bool = field(default=False, kw_only=True)
@@ -51,12 +54,20 @@ class _NonFinite(RunningKeep):
                 f"{self.WORD}: output must be the number of an output, counted from 0, "
                 f"not {output!r}"
             )
+        if self.jit_only and self.narrow_only:
+            raise KeepError(f"{self.WORD}: say jit_only or narrow_only")
 
     @property
     def runs(self) -> tuple[Run, ...]:
         if self.jit_only:  # what op by op makes a NaN is not what does under jit
             return (self.run("jit"), self.run("eager"))
-        return (self.run("jit", "blame"),)
+        wide = replace(self.run("jit", "quick"), float64=True)
+        return (self.run("jit", "blame"), *([wide] if self.narrow_only else []))
+
+    @property
+    def _has_fine_side(self) -> bool:
+        """Whether it is run in another way as well, in which it has to be finite."""
+        return self.jit_only or self.narrow_only
 
     def decide(
         self, outcomes: Sequence[Outcome | None], program: Program
@@ -71,10 +82,10 @@ class _NonFinite(RunningKeep):
             jitted
         ):
             return False
-        if not self.jit_only:
+        if not self._has_fine_side:
             return True
-        eager = outcomes[1]
-        return None if eager is None else bool(_finite_outputs(eager) & found)
+        other = outcomes[1]
+        return None if other is None else bool(self._fine_outputs(other) & found)
 
     @property
     def depends_on_values(self) -> bool:
@@ -84,7 +95,7 @@ class _NonFinite(RunningKeep):
         is_run = all(outcome.status == "ok" for outcome in outcomes)
         found = self._bad_outputs(outcomes[0])
         if self.jit_only and is_run:
-            found &= _finite_outputs(outcomes[1])
+            found &= self._fine_outputs(outcomes[1])
         return is_run and not found
 
     @property
@@ -103,6 +114,7 @@ class _NonFinite(RunningKeep):
     def describe(self) -> str:
         which = "An output" if self.output is None else f"Output {self.output}"
         only = ", but not op by op" if self.jit_only else ""
+        only = ", but not in 64 bits" if self.narrow_only else only
         made = f", first made by `{self.blame}`" if self.blame else ""
         finite = "inputs and values" if self.finite_values else "inputs"
         inputs = "" if self.inf_inputs else f" while all {finite} are finite"
@@ -122,7 +134,8 @@ class _NonFinite(RunningKeep):
             return f"{story(jitted)} The first is made by `{jitted.blame}`."
         if not self._has_wanted_values(jitted):
             return f"{story(jitted)} So has the function itself, without jax.grad."
-        return f"Op by op: {story(outcomes[-1])}"
+        way = "In 64 bits" if self.narrow_only else "Op by op"
+        return f"{way}: {story(outcomes[-1])}"
 
     def other_failure(self, outcomes: Sequence[Outcome]) -> str | None:
         jitted = outcomes[0]
@@ -185,6 +198,19 @@ class _NonFinite(RunningKeep):
             i
             for i, output in enumerate(outcome.outputs)
             if self._count(output) and self.output in (None, i)
+        }
+
+    def _fine_outputs(self, outcome: Outcome) -> set[int]:
+        """The outputs without what is wrong in the other way of running it.
+
+        A NaN of 32 bits may be an infinity in 64, as 0 times one is. Compiled it may not.
+        """
+        if outcome.status != "ok":
+            return set()
+        return {
+            i
+            for i, x in enumerate(outcome.outputs)
+            if not (self._count(x) or (x.n_inf and self.jit_only) or x.n_nan)
         }
 
     def _has_allowed_inputs(self, outcome: Outcome) -> bool:
@@ -250,12 +276,6 @@ class Inf(_NonFinite):
 
     def _test(self, name: str) -> str:
         return f"jnp.isinf({name}).any()"
-
-
-def _finite_outputs(outcome: Outcome) -> set[int]:
-    if outcome.status != "ok":
-        return set()
-    return {i for i, o in enumerate(outcome.outputs) if not (o.n_nan or o.n_inf)}
 
 
 @dataclass(frozen=True)
