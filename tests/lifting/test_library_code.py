@@ -834,6 +834,6 @@ def momentum(grads, state, decay=0.9):
     def both(tree, state, x):
         return layers.momentum(tree, state), layers.momentum(x, 2 * x)
 
-    text = recover(both, {"a": X}, {"a": X}, X)
+    text = recover(both, {"a": X, "b": X}, {"a": X, "b": X}, X)
     assert text.count("jax.tree.map(") == 8, text
     assert "tree.map" not in recover(lambda x, y: layers.momentum(x, y), X, X)

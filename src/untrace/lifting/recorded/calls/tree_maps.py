@@ -252,7 +252,7 @@ def _tree_places(writer: Writer) -> Set[Place]:
             for item in _calls(plan.recording)
             if item.place is not None
             and jaxapi.is_tree_function(item.function)
-            and any(has_array(tree) and not is_array(tree) for tree in item.args[1:])
+            and any(len(arrays_in(tree)) > 1 for tree in item.args[1:])
         }
     return plan.tree_places
 
