@@ -187,7 +187,7 @@ def under_keys(layers, states, x):
 @pytest.mark.parametrize(
     ("program", "written"),
     [
-        (listed, ["new = []", "new.append(s_2)", "return x, new"]),
+        (listed, ["new = []", "new.append(s)", "return x, new"]),
         (under_keys, ["new = {}", 'new[f"layer{i}"] = state', "return x, new"]),
     ],
 )

@@ -15,7 +15,7 @@ def test_values_take_the_name_of_the_variable_that_they_become() -> None:
     variable.text = "x"
     body = [assigned(value, variable), assigned(variable, value)]
     found = taken_up(Loop((), Term(["xs"]), body), 1, {"x": variable})
-    assert found == {id(value): "x"}
+    assert found == {id(value): variable}
 
 
 def test_a_variable_does_not_take_the_name_of_another() -> None:
@@ -25,3 +25,18 @@ def test_a_variable_does_not_take_the_name_of_another() -> None:
     body = [assigned(one, one), assigned(other, one)]
     holders = {"x": one, "x_2": other}
     assert taken_up(Loop((), Term(["xs"]), body), 1, holders) == {}
+
+
+def test_values_take_the_name_of_what_the_loop_is_over() -> None:
+    """Unless it is read again in the turn, or they are read in the next one, or later."""
+    value, item = Name("s"), Name("s", uses=1)
+    body = [assigned(value, item), assigned(Name("y"), value)]
+    assert taken_up(Loop((item,), Term(["xs"]), body), 0, {}) == {id(value): item}
+    again = [assigned(value, item), assigned(Name("y"), item, value)]
+    assert taken_up(Loop((item,), Term(["xs"]), again), 0, {}) == {}
+    carried = [assigned(Name("y"), value), assigned(value, item)]
+    assert taken_up(Loop((item,), Term(["xs"]), carried), 0, {}) == {}
+    value.last_use = 3
+    assert taken_up(Loop((item,), Term(["xs"]), body), 0, {}) == {}
+    value.last_use, item.uses = -1, 0  # it has no name then
+    assert taken_up(Loop((item,), Term(["xs"]), body), 0, {}) == {}

@@ -234,12 +234,13 @@ def _give_names(
     only for the variables of that.
     """
     inner = {id(name) for name in statement.bound}
-    shared_texts = taken_up(statement.loop, index, holders) if statement.loop else {}
-    for name in defined(statement):
+    shared = taken_up(statement.loop, index, holders) if statement.loop else {}
+    variables = set(map(id, flat(statement.loop.variables if statement.loop else ())))
+    for name in sorted(defined(statement), key=lambda name: id(name) not in variables):
         if name.folded is not None or name.alias is not None:
             continue
-        if id(name) in shared_texts:
-            name.text = shared_texts[id(name)]
+        if id(name) in shared:
+            name.text = shared[id(name)].text
             continue
         if statement.loop is not None and holders.get(name.text) is name:
             continue  # its first value has the name

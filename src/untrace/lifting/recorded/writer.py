@@ -133,6 +133,7 @@ class Writer:
         self.trail: Trail = ()  # calls of dissolved functions
         self.turn: Turn = ()  # of the loops that they stand in
         self.n_formulas = 0
+        self.plain_floats: dict[tuple[str, str], Name] = {}  # variables of no arguments
         # Parameters of which only the arrays were passed, by what identifies their values.
         self.apart: dict[Any, tuple[int, str]] = {}
         self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed

@@ -162,6 +162,9 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         return writer.ref(found) if found else writer.number(formula.value)
     (operand,) = formula.operands
     is_plain = not _depends(operand, writer)
+    known = writer.plain_floats.get((formula.name, repr(formula.value)))
+    if is_plain and known is not None:  # a function was written here before
+        return writer.ref((known, ""))
     names = formula.names or (formula.name,)
     made = [Name(identifier(name), name != "_") for name in names]
     for name in made:
@@ -193,6 +196,8 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     for name, hint, size in zip(made, names, sizes):
         if hint != "_":
             writer.hold_number(size, hint, name)
+    if is_plain and type(formula.value) is not int:
+        writer.plain_floats[formula.name, repr(formula.value)] = made[0]
     place = _place(term, writer)
     writer.draft.statements.insert(place, Statement(targets, term))
     writer.n_formulas += place == writer.n_formulas

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from untrace.lifting.recorded.terms import Name, Ref, Term
-from untrace.lifting.recorded.tree import Loop
+from untrace.lifting.recorded.tree import Loop, flat
 
 
-def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, str]:
-    """Return the names of values that become a variable of a loop later in the turn.
+def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, Name]:
+    """Return the values of a turn that may have the name of a variable of the loop.
 
-    They may have its name, `v = a @ v` before `v = v / norm(v)`, if its old value is not
-    read any more then, nor they when it has its new one.
+    Those become the variable later in the turn, `v = a @ v` before `v = v / norm(v)`, if
+    its old value is not read any more then, nor they when it has its new one; or they are
+    called like what the loop is over, which the next turn has another one of:
+    `x, s = layer(s, x)` for every `s` of a list.
     """
-    reads: dict[int, list[int]] = {}
-    for position, statement in enumerate(loop.body):
-        inner = statement.loop.terms() if statement.loop is not None else ()
-        for term in (statement.term, *inner):
-            for ref in _deep_refs(term):
-                reads.setdefault(id(ref.name), []).append(position)
-    found: dict[int, str] = {}
+    reads = _reads(loop)
+    found: dict[int, Name] = {}
     targets = [statement.targets for statement in loop.body]
     for end, variable in enumerate(targets):
         if not isinstance(variable, Name) or variable.captured:
@@ -31,14 +28,43 @@ def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, s
         for position, name in enumerate(targets[:end]):
             if not isinstance(name, Name) or name.hint != variable.hint:
                 continue
-            known = reads.get(id(name), [])
-            if any(read <= position for read in known):  # in the next turn
-                continue
-            until = max(known, default=position)
-            is_inside = name.last_use <= index and not name.captured
-            if last <= position and until <= end and is_inside:
-                found[id(name)], last = variable.text, until
+            until = _until(name, position, index, reads)
+            if until is not None and last <= position and until <= end:
+                found[id(name)], last = variable, until
+    for variable in flat(loop.variables):
+        last = max(reads.get(id(variable), []), default=-1)
+        is_one = variable.uses > 0 and variable.folded is None
+        if variable.captured or variable.last_use > index or not is_one:
+            continue
+        for position, target in enumerate(targets):
+            for name in flat(target):
+                until = _until(name, position, index, reads)
+                is_free = name.hint == variable.hint and id(name) not in found
+                if is_free and until is not None and last <= position:
+                    found[id(name)], last = variable, until
     return found
+
+
+def _until(
+    name: Name, position: int, index: int, reads: Mapping[int, list[int]]
+) -> int | None:
+    """Return where in its turn a value is read for the last time; None if also elsewhere."""
+    known = reads.get(id(name), [])
+    is_inside = name.last_use <= index and not name.captured
+    if not is_inside or any(read <= position for read in known):  # in the next turn
+        return None
+    return max(known, default=position)
+
+
+def _reads(loop: Loop) -> dict[int, list[int]]:
+    """Return at which statements of a turn names are read."""
+    reads: dict[int, list[int]] = {}
+    for position, statement in enumerate(loop.body):
+        inner = statement.loop.terms() if statement.loop is not None else ()
+        for term in (statement.term, *inner):
+            for ref in _deep_refs(term):
+                reads.setdefault(id(ref.name), []).append(position)
+    return reads
 
 
 def _deep_refs(term: Term) -> Iterator[Ref]:
