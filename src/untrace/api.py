@@ -135,8 +135,8 @@ def source(
         only make the text better: no calls are looked for that equations come from, what
         is not proved then is written from its equations, dimensions have no names. Text
         that is being written is stopped midway, if it takes longer still than tracing
-        took (and than a second), and written from its equations. Without it, a text depends on no machine's
-        speed.
+        took (and than a second), and written from its equations. Without it, a text
+        depends on no machine's speed.
       refuse: Numbers of decisions that are not to be taken: of all that only makes text
         better, such as to write a loop, to fold an expression, to leave out a result that
         nothing needs. `Source.decisions` lists them, the first is number 1.

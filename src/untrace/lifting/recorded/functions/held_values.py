@@ -97,7 +97,7 @@ def _mark(value: Any, seen: dict[int, int] | None = None) -> Any:
     held = [*[cell.cell_contents for cell in cells], *(value.__defaults__ or ())]
     held += (value.__kwdefaults__ or {}).values()
     marks = [_mark(one, seen) for one in held]
-    return value.__code__, id(value.__globals__), *marks
+    return id(value.__code__), id(value.__globals__), *marks
 
 
 _NUMBERS = (int, float)

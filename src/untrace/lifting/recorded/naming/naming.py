@@ -152,9 +152,8 @@ def _note_list(hint: str, value: Sequence[Any], writer: Writer) -> None:
 def _note_collection(hint: str, value: Any, writer: Writer) -> None:
     """Take note of what a container of arrays is called."""
     found = [writer.values.find(id(one)) for one in writer.values.tree(value)[1]]
-    names = [
-        id(one[0]) for one in found if one is not None
-    ]  # which may be of its items
+    # They may be the names of its items, of which the arrays are parts.
+    names = [id(one[0]) for one in found if one is not None]
     if names and len(names) == len(found):
         writer.draft.collections[frozenset(names)] = identifier(hint)
 
