@@ -148,6 +148,15 @@ def test_nothing_is_listed_of_what_is_recorded(path):
     assert check_file(path.read_bytes()) == []
 
 
+def test_gradients_that_are_opened_only_compute():
+    """They add cotangents as JAX does; the rest of that module does more."""
+    src = untrace.source(jax.grad(lambda x: (jnp.sin(x) * x).sum()), expand="grad")
+    text = src(jnp.ones(3)).text
+    assert "add_jaxvals" in text and check_file(text.encode()) == []
+    other = b"from jax.interpreters.ad import linearize\n"
+    assert "does more than compute" in check_file(other)[0].text
+
+
 def test_nothing_is_listed_of_what_level_lax_writes():
     listed = {}
     for case in sampled(120):

@@ -82,9 +82,10 @@ JAX_PRIVATE: frozenset[str] = frozenset(
         *map(".".join, (written.AS_ARRAY, written.CONFIG)),
         *(f"{_CONFIG}.{name}" for name in jaxapi.PRIVATE_MANAGERS),
         f"{jaxapi.PRNGS_MODULE}.prngs",
+        f"{written.COTANGENTS_HOME}.add_jaxvals",
     }
 )
-"""Private names that untrace writes where JAX has no public ones."""
+"""Names that untrace writes where JAX has no public ones: private, or of other modules."""
 
 JAX_MODULES = frozenset({_CONFIG})
 
