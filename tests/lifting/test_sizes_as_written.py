@@ -265,3 +265,31 @@ def test_sizes_that_a_called_function_closes_over_are_passed(function, call):
     assert call in str(src) and "b, t, d = x.shape" in str(src), str(src)
     h = "h" if function is called_by_another else "4"
     assert f"y.reshape(b, t, {h}, d // {h})" in str(src)
+
+
+def of_variables(x, w):
+    lead = x.shape[:-1]
+    y = x @ w
+    ends = jnp.zeros(lead + (1, 1))  # noqa: RUF005
+    return y.reshape(*lead, 2, -1) + ends + jnp.ones((*lead, 2, 1))
+
+
+def of_an_array_that_has_another_value(x, w):
+    lead = x.shape[:-1]
+    x = (x @ w)[:1]
+    return x[0, 0] + jnp.zeros((*lead, 1))
+
+
+def test_parts_of_shapes_that_variables_hold():
+    """They are those of the array; of one that has another value later, they are numbers."""
+    src = untrace.source(of_variables)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    for part in (
+        "y.reshape(*x.shape[:-1], 2, -1)",
+        "jnp.zeros((*x.shape[:-1], 1, 1))",
+        "jnp.ones((*x.shape[:-1], 2, 1))",
+    ):
+        assert part in src.text, src.text
+    src = untrace.source(of_an_array_that_has_another_value)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    assert "jnp.zeros((2, 3, 1))" in src.text, src.text

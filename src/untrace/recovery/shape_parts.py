@@ -1,6 +1,7 @@
 """Parts of shapes that the caller's source passes on: `(*x.shape[:-1], n)`.
 
-Such a shape may also be a sum, `x.shape[:-1] + (n,)`, or the arguments of `reshape`.
+Such a shape may also be a sum, `x.shape[:-1] + (n,)`, or the arguments of `reshape`; and a
+part a variable, `lead = x.shape[:-1]`, where it and the array have one value only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from untrace.recovery.expressions import expression_at, is_local, static_value
 from untrace.recovery.numbers import is_any_array
 from untrace.recovery.record import ShapePart
 from untrace.recovery.sites import once_per_site
-from untrace.recovery.variables import variable_of
+from untrace.recovery.variables import Variables, variable_of, variables_around
 
 
 def shape_parts(frame: types.FrameType) -> tuple[ShapePart, ...]:
@@ -36,19 +37,42 @@ def _shapes(code: types.CodeType, lasti: int) -> tuple[tuple[ast.expr, ...], ...
     if not isinstance(node, ast.Call):
         return ()
     given = [*node.args, *(k.value for k in node.keywords)]
-    shapes = [tuple(node.args), *(tuple(_items(one)) for one in given)]
+    known = variables_around(code.co_filename).get(node)
+    shapes = [tuple(node.args), *(tuple(_items(one, known)) for one in given)]
+    shapes = [tuple([_held(item, known) for item in items]) for items in shapes]
     return tuple([items for items in shapes if any(map(_is_part, items))])
 
 
-def _items(node: ast.expr) -> Iterator[ast.expr]:
+def _items(node: ast.expr, known: Variables | None) -> Iterator[ast.expr]:
     """Yield the items of a tuple, or of a sum of tuples; parts of shapes have a star."""
     if isinstance(node, (ast.Tuple, ast.List)):
         yield from node.elts
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from _items(node.left)
-        yield from _items(node.right)
-    elif _is_shape(node):
+        yield from _items(node.left, known)
+        yield from _items(node.right, known)
+    elif _is_shape(_assigned(node, known)):
         yield ast.Starred(node)
+
+
+def _held(item: ast.expr, known: Variables | None) -> ast.expr:
+    """Return an item with what a variable in the place of a part was assigned."""
+    if not isinstance(item, ast.Starred):
+        return item
+    return ast.Starred(_assigned(item.value, known))
+
+
+def _assigned(node: ast.expr, known: Variables | None) -> ast.expr:
+    """Return the part of a shape that a variable was assigned, if that is plain."""
+    if not isinstance(node, ast.Name) or known is None:
+        return node
+    found = known.assigned.get(node.id)
+    if found is None or found.names or not _is_shape(found.value):
+        return node
+    shape = found.value
+    shape = shape.value if isinstance(shape, ast.Subscript) else shape
+    assert isinstance(shape, ast.Attribute)
+    is_one = len(known.stores.get(variable_of(shape.value), [])) == 1
+    return found.value if is_one else node
 
 
 def _is_part(node: ast.expr) -> bool:
