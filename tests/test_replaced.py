@@ -100,6 +100,11 @@ ADDED = {
     "tree": (jax, "tree_map", jax.tree.map, lambda x: jax.tree_map(jnp.sin, x)),
     "function": (jnp, "a_sine", jnp.sin, lambda x: jnp.a_sine(x)),
     "class": (jax, "a_dtype", jnp.float32, lambda x: x.astype(jax.a_dtype)),
+    # In JAX's table of what it had.
+    "removed": (
+        *(jax, "device_put_sharded", jnp.sin),
+        lambda x: jax.device_put_sharded(x),
+    ),
 }
 
 

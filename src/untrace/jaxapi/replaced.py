@@ -163,7 +163,12 @@ def _is_exchanged(dotted: str) -> bool:
 
 
 def is_own_name(module: str, name: str) -> bool:
-    """Whether the file of a module knows a name, which somebody has added otherwise."""
+    """Whether the file of a module knows a name, which somebody has added otherwise.
+
+    Those in its table of what is no longer there were added, too.
+    """
+    if name in getattr(sys.modules[module], "_deprecations", ()):
+        return False
     words = _words_of(module)
     is_pythons = name.startswith("__")  # such as `__builtins__`
     return not words or is_pythons or name in words or f"{module}.{name}" in sys.modules
