@@ -299,6 +299,14 @@ class Body(Subject):
         return self.code.co_qualname
 
 
+def calls_inside(body: Body) -> Iterator[Call]:
+    """Yield the calls in a run, and in all runs inside it."""
+    for item in body.calls:
+        yield item
+        for run in item.bodies:
+            yield from calls_inside(run)
+
+
 @dataclass(eq=False, slots=True)
 class Call(Subject):
     """A call of the public API, or of a function of the user or of a framework.

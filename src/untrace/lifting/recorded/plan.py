@@ -40,7 +40,14 @@ from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_num
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
 from untrace.lifting.recorded.unify.numbers import Merged
 from untrace.optional import Signal, gives, optional
-from untrace.recovery.record import Body, Call, Place, Target, is_library
+from untrace.recovery.record import (
+    Body,
+    Call,
+    Place,
+    Target,
+    calls_inside,
+    is_library,
+)
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
@@ -508,12 +515,4 @@ def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
 
 def _own_calls(body: Body) -> Iterator[Call]:
     """Yield the calls of Python functions in a run, and in all runs inside it."""
-    return (item for item in _calls(body) if item.is_own)
-
-
-def _calls(body: Body) -> Iterator[Call]:
-    """Yield the calls in a run, and in all runs inside it."""
-    for item in body.calls:
-        yield item
-        for inner in item.bodies:
-            yield from _calls(inner)
+    return (item for item in calls_inside(body) if item.is_own)

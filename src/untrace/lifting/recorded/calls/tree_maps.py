@@ -38,7 +38,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell
 from untrace.optional import Signal
-from untrace.recovery.record import Body, Call, Place
+from untrace.recovery.record import Body, Call, Place, calls_inside
 
 
 class Unrolled(Signal):
@@ -249,19 +249,12 @@ def _tree_places(writer: Writer) -> Set[Place]:
     if plan.tree_places is None:
         plan.tree_places = {
             item.place
-            for item in _calls(plan.recording)
+            for item in calls_inside(plan.recording)
             if item.place is not None
             and jaxapi.is_tree_function(item.function)
             and any(len(arrays_in(tree)) > 1 for tree in item.args[1:])
         }
     return plan.tree_places
-
-
-def _calls(body: Body) -> Iterator[Call]:
-    for item in body.calls:
-        yield item
-        for run in item.bodies:
-            yield from _calls(run)
 
 
 def _is_leaf_map(item: Call) -> bool:
