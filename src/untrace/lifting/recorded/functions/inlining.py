@@ -40,8 +40,7 @@ def inline_single_calls(
     left: dict[Call, Kept] = {}
     inside: dict[Draft, list[Kept]] = {}
     while True:
-        lines = [line for function in functions for line in function.text_lines()]
-        groups = called_once(references, lines)
+        groups = called_once(references, [drafts[f] for f in functions if f in drafts])
         groups = [group for group in groups if group[0].item not in left]
         if not groups:
             missed = list(left.values())

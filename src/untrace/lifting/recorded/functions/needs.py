@@ -9,7 +9,7 @@ library does; one that is no longer than its own head is, wherever it is called.
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,18 +20,14 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameter_text
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
-from untrace.syntax.text import STRING
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
 FEW_LINES = 3  # of a function that is no better than what it does, with two parameters
 MAX_LINES = 16  # of such a function and what calls it, together
-_STRING = re.compile(STRING)
-_READ = re.compile(r"(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
-_CALLED = re.compile(r"(?<![\w.])(\w+)\(")
 
 # Which members of a tuple are needed: all of it, nothing, or each member for itself.
 Need = bool | tuple["Need", ...]
@@ -187,27 +183,37 @@ def part_needed(
     return need
 
 
-def called_once(references: References, lines: Iterable[str]) -> list[list[Kept]]:
+def called_once(references: References, drafts: Iterable[Draft]) -> list[list[Kept]]:
     """List the functions that are better written where they are called, by their calls.
 
     One that is passed on as well, `jax.vmap(f)`, is needed as it is.
 
     Args:
       references: What the program refers to.
-      lines: Its text.
+      drafts: The trees of its functions.
     """
-    text = "\n".join(lines)
-    times = Counter(_CALLED.findall(text))
-    words = Counter(_READ.findall(_STRING.sub("", text)))
+    read, called = _times(drafts)
     found: list[list[Kept]] = []
     grown: Counter[str] = Counter()
     for group in _by_function(references.kept).values():
         name = group[-1].function.name
-        is_called_once = times[name] == 2  # its head, and the call
-        is_called_only = words[name] <= times[name]
-        if is_called_only and is_better_inside(group[-1], is_called_once, grown):
+        if read[name] != called[name]:
+            continue
+        if is_better_inside(group[-1], called[name] == 1, grown):
             found.append(group)
     return found
+
+
+def _times(drafts: Iterable[Draft]) -> tuple[Counter[str], Counter[str]]:
+    """Count how often functions of the module are referred to, and how often called."""
+    read: Counter[str] = Counter()
+    called: Counter[str] = Counter()
+    for draft in drafts:
+        for part, after in itertools.pairwise([*draft.parts(), ""]):
+            if type(part) is Global:
+                read[part.text] += 1
+                called[part.text] += type(after) is str and after.startswith("(")
+    return read, called
 
 
 @optional(gives(False))

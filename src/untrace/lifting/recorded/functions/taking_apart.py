@@ -98,9 +98,8 @@ def _split(parts: Sequence[Part]) -> list[list[Part]]:
         if depth == 0 and part == ", ":
             members.append([])
             continue
-        is_first = not members[-1]
         members[-1].append(part)
-        if type(part) is not str or (is_first and _key(part)):
+        if type(part) is not str or _key(part):
             continue
         if any(quote in part for quote in _QUOTES) or part.startswith("*"):
             return []
