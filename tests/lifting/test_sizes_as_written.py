@@ -281,7 +281,7 @@ def of_an_array_that_has_another_value(x, w):
 
 
 def test_parts_of_shapes_that_variables_hold():
-    """They are those of the array; of one that has another value later, they are numbers."""
+    """They are those of the array that the variable held then."""
     src = untrace.source(of_variables)(X, W)
     assert src.report.strength == "identical", str(src.report)
     for part in (
@@ -292,4 +292,53 @@ def test_parts_of_shapes_that_variables_hold():
         assert part in src.text, src.text
     src = untrace.source(of_an_array_that_has_another_value)(X, W)
     assert src.report.strength == "identical", str(src.report)
-    assert "jnp.zeros((2, 3, 1))" in src.text, src.text
+    assert "x_2 = (x @ w)[:1]" in src.text, src.text
+    assert "jnp.zeros((*x.shape[:-1], 1))" in src.text, src.text
+
+
+def of_whole_shapes(x, w):
+    lead = x.shape[:-1]
+    heads = (*lead, -1, x.shape[-1] // 2)
+    y = (x @ w).reshape(heads)
+    wide = lead + (x.shape[-1] // 4, 1)  # noqa: RUF005
+    return y + jnp.zeros(wide)
+
+
+def of_a_shape_of_another_size(x, w):
+    n = x.shape[0]
+    shape = (n, -1)
+    n = n - 1
+    return (x @ w).reshape(shape)[n:]
+
+
+def test_shapes_that_variables_hold():
+    """Of one that is made of what has another value later, the parts are numbers."""
+    src = untrace.source(of_whole_shapes)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    for part in (
+        "(x @ w).reshape((*x.shape[:-1], -1, x.shape[-1] // 2))",
+        "jnp.zeros((*x.shape[:-1], x.shape[-1] // 4, 1))",
+    ):
+        assert part in src.text, src.text
+    src = untrace.source(of_a_shape_of_another_size)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    assert "reshape((2, -1))" in src.text, src.text
+
+
+def of_parts_of_a_shape(x, w):
+    b, t = x.shape[:-1]
+    h, d = 2, x.shape[-1] // 2
+    y = (x @ w).reshape(b, t, h, d)
+    t2, d2 = x.shape[-2:]
+    return y.swapaxes(1, 2).reshape(b, t2 * d2)
+
+
+def test_variables_that_take_parts_of_shapes():
+    src = untrace.source(of_parts_of_a_shape)(X, W)
+    assert src.report.strength == "identical", str(src.report)
+    for part in (
+        "b, t = x.shape[:-1]",
+        "t2, d2 = x.shape[-2:]",
+        "reshape(b, t2 * d2)",
+    ):
+        assert part in src.text, src.text

@@ -137,6 +137,12 @@ def test_params_that_rules_would_pass_over_are_errors(written):
         untrace.parse(text)
 
 
+def test_params_that_only_the_rule_of_a_platform_reads_are_known():
+    printed = str(jax.make_jaxpr(jax.lax.linalg.schur)(np.eye(3, dtype=np.float32)))
+    assert "sort_eig_vals" in printed
+    assert str(untrace.parse(printed)) == printed
+
+
 @pytest.mark.parametrize("params", ["_input_dtype=float32", "_a=1 _b=None"])
 def test_params_that_are_named_as_not_read_are_kept(params):
     text = f"{{ lambda ; a:f32[3]. let b:c64[3] = conj[{params}] a in (b,) }}"

@@ -28,10 +28,9 @@ def known_params(primitive: Any) -> frozenset[str] | None:
 
     None if it is no usual one of arrays: rules of others may read what they take by no name.
     """
-    lowering: Any = _mlir._lowerings.get(primitive)
     rules = (
         primitive.abstract_eval,
-        getattr(lowering, "rule", lowering),
+        *(getattr(lowering, "rule", lowering) for lowering in _lowerings(primitive)),
         _ad.primitive_jvps.get(primitive),
         _ad.primitive_transposes.get(primitive),
     )
@@ -40,6 +39,14 @@ def known_params(primitive: Any) -> frozenset[str] | None:
         return None
     known = (inspect.getargs(function.__code__) for function in functions)
     return frozenset(name for args in known for name in args.args)
+
+
+def _lowerings(primitive: Any) -> Iterator[Any]:
+    """Yield the lowerings of a primitive, those for one platform only too."""
+    tables: list[Any] = [_mlir._lowerings, *_mlir._platform_specific_lowerings.values()]
+    for table in tables:
+        if primitive in table:
+            yield table[primitive]
 
 
 def _functions(rule: Any, seen: set[int]) -> Iterator[types.FunctionType]:

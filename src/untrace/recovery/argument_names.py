@@ -68,7 +68,7 @@ def name_arguments(
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
-    call.shape_parts = shape_parts(frame)
+    call.shape_parts = shape_parts(frame, body)
     call.items = array_items(frame, flat)
     sizes = [size for part in call.shape_parts for size in part.sizes]
     call.formulas = formulas(frame, given, body, sizes, near)

@@ -31,15 +31,17 @@ from untrace.recovery.expressions import (
     is_local,
     static_value,
 )
+from untrace.recovery.held_before import array_at
 from untrace.recovery.instructions import listing_of
-from untrace.recovery.numbers import flattened, is_any_array
+from untrace.recovery.numbers import array_of, flattened
 from untrace.recovery.record import Body, Formula
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
     Position,
     Variables,
-    position_of,
+    is_tuple,
     size_taken,
+    tuple_held,
     variable_of,
     variables_around,
 )
@@ -127,15 +129,26 @@ class _Caller:
 @once_per_site
 def _arguments(code: types.CodeType, lasti: int) -> tuple[ast.expr, ...]:
     """Return the arguments of a call that may be arithmetic on numbers."""
-    items = itertools.chain.from_iterable(map(_items, given_at(code, lasti)))
+    known = variables_around(code.co_filename)
+    given = [_held(one, known.get(one)) for one in given_at(code, lasti)]
+    items = itertools.chain.from_iterable(map(_items, given))
     return tuple(filter(_is_arithmetic, items))
 
 
+def _held(node: ast.expr, known: Variables | None) -> ast.expr:
+    """Return the tuple that an argument is, or that is unpacked there; else the argument."""
+    held = tuple_held(node.value if isinstance(node, ast.Starred) else node, known)
+    return held if is_tuple(held) else node
+
+
 def _items(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the items of a tuple, and the bounds of slices."""
+    """Yield the items of a tuple or of a sum of tuples, and the bounds of slices."""
     if isinstance(node, (ast.Tuple, ast.List)):
         for item in node.elts:
             yield from _items(item)
+    elif isinstance(node, ast.BinOp) and is_tuple(node):
+        yield from _items(node.left)
+        yield from _items(node.right)
     elif isinstance(node, ast.Slice):
         yield from (one for one in (node.lower, node.upper, node.step) if one)
     else:
@@ -217,8 +230,8 @@ def _whole_size(node: ast.Attribute, frame: types.FrameType) -> Formula | None:
     name = variable_of(node.value)
     if node.attr not in _WHOLE or not name or not is_local(name, frame):
         return None
-    array = static_value(node.value, frame)
-    size = getattr(array, node.attr) if is_any_array(array) else None
+    array = array_of(static_value(node.value, frame))
+    size = getattr(array, node.attr) if array is not None else None
     return (
         Formula(size, node.attr, (), name, True, array) if type(size) is int else None
     )
@@ -232,42 +245,17 @@ def _size_of(
     if taken is None:
         return None
     holder, axis = taken
-    name = variable_of(holder)
-    if not is_local(name, caller.frame):
-        return None
-    if before is None or len(before.stores.get(name, [])) == 1:
-        array = static_value(holder, caller.frame)
-    elif not isinstance(holder, ast.Name):  # it may have had other parts before
-        return None
-    else:
-        array = _held_before(name, position_of(node), caller.body, before)
-    if array is None or not is_any_array(array) or not -array.ndim <= axis < array.ndim:
+    array = array_at(holder, caller.frame, caller.body, before)
+    if array is None or not -array.ndim <= axis < array.ndim:
         return None
     size = array.shape[axis]
     if type(size) is not int:  # it may be symbolic
         return None
-    is_length = isinstance(node, ast.Call)
+    is_length = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    name = variable_of(holder)
     return Formula(
         size, "shape", (), name, True, array=array, axis=axis, is_length=is_length
     )
-
-
-def _held_before(
-    name: str, position: Position, body: Body, variables: Variables
-) -> Any:
-    """Return what a variable held at some position, if it is plain who gave it that."""
-    places = [place for place in variables.stores.get(name, []) if place < position]
-    if len(places) == 1 and name in body.parameters:
-        return body.parameters[name]
-    last = max(places, default=(0, 0))
-    if not places or last in variables.turning:
-        return None
-    is_again = last in variables.looping  # the last turn gave it what it holds
-    for call in reversed(body.calls) if is_again else body.calls:
-        line = call.place.line if call.place else 0
-        if call.target == name and last[0] <= line <= position[0]:
-            return call.result
-    return None
 
 
 def _variable(
@@ -328,8 +316,15 @@ def _integer(
             made = _formula(node, caller, node, depth + 1)
         if made is not None and made.value == value and made.is_telling():
             in_loop = owner.stores[name][0] in owner.looping
-            names = assigned.names
-            return Formula(value, "=", (made,), name, names=names, in_loop=in_loop)
+            return Formula(
+                value,
+                "=",
+                (made,),
+                name,
+                names=assigned.names,
+                part=assigned.part,
+                in_loop=in_loop,
+            )
     if _is_running(owner.stores[name], owner):
         return None
     held = caller.body.parameters.get(name)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from untrace.recovery.expressions import given_at, held_by, is_local
-from untrace.recovery.numbers import is_any_array
+from untrace.recovery.numbers import array_of
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import variables_around
 
@@ -29,8 +29,8 @@ def limited_arrays(
     if not any(isinstance(value, np.generic) for value in values):
         return ()
     names = _names(frame.f_code, frame.f_lasti)
-    held = [held_by(name, frame) for name in names if is_local(name, frame)]
-    return tuple([(LIMIT, array) for array in held if is_any_array(array)])
+    held = [array_of(held_by(name, frame)) for name in names if is_local(name, frame)]
+    return tuple([(LIMIT, array) for array in held if array is not None])
 
 
 @once_per_site

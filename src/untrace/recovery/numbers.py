@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import jax
@@ -252,8 +252,8 @@ def shaped_arrays(
         owner, *path = chain.path
         if chain.is_global or path not in (["shape"], ["dtype"]):
             continue
-        array = frame.f_locals.get(owner)
-        if is_any_array(array) and getattr(array, path[0]) in given:
+        array = array_of(frame.f_locals.get(owner))
+        if array is not None and getattr(array, path[0]) in given:
             found.append((path[0], array))
     return tuple(found)
 
@@ -266,6 +266,22 @@ def _is_shape(value: Any) -> bool:
 def is_any_array(value: Any) -> bool:
     """Whether a value is an array of any kind, traced or not."""
     return isinstance(value, jaxapi.Tracer) or _is_constant(value)
+
+
+def array_of(value: Any) -> Any:
+    """Return a value if it is an array, or the array that it stands for, or None."""
+    if is_any_array(value):
+        return value
+    read = _STANDING.get(type(value))
+    return read(value) if read is not None else None
+
+
+def stand_for_arrays(kind: type, read: Callable[[Any], Any]) -> None:
+    """Let objects of a class stand for the arrays that are read from them."""
+    _STANDING[kind] = read
+
+
+_STANDING: dict[type, Callable[[Any], Any]] = {}
 
 
 def _is_local(chain: bytecode.Chain) -> bool:

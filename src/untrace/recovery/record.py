@@ -50,7 +50,8 @@ class Formula:
       is_constant: It stands in the source: no parameter is it, even if that is alike.
       array: The array, for a size of one.
       axis: Which of its sizes that is.
-      names: The variables that take all sizes of the array, if it is assigned to one.
+      names: The variables that take sizes of the array at once, if it is one of them.
+      part: The bounds of what they take, `b, t = x.shape[:-1]`.
       is_given: It is an integer that a parameter held.
       in_loop: It is a variable that a loop gives a value in each turn.
       is_outer: It is a variable of a function around.
@@ -67,6 +68,7 @@ class Formula:
     array: Any = field(default=None, repr=False)
     axis: int = 0
     names: tuple[str, ...] = ()
+    part: tuple[int | None, int | None] = (None, None)
     is_given: bool = False
     in_loop: bool = False
     is_outer: bool = False

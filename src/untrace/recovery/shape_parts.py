@@ -1,7 +1,7 @@
 """Parts of shapes that the caller's source passes on: `(*x.shape[:-1], n)`.
 
-Such a shape may also be a sum, `x.shape[:-1] + (n,)`, or the arguments of `reshape`; and a
-part a variable, `lead = x.shape[:-1]`, where it and the array have one value only.
+Such a shape may also be a sum, `x.shape[:-1] + (n,)`, or the arguments of `reshape`. It, or
+a part, may be a variable, `lead = x.shape[:-1]`, where that has one value only.
 """
 
 from __future__ import annotations
@@ -9,24 +9,38 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from untrace.recovery.expressions import expression_at, is_local, static_value
-from untrace.recovery.numbers import is_any_array
-from untrace.recovery.record import ShapePart
+from untrace.recovery.expressions import expression_at
+from untrace.recovery.held_before import array_at
+from untrace.recovery.record import Body, ShapePart
 from untrace.recovery.sites import once_per_site
-from untrace.recovery.variables import Variables, variable_of, variables_around
+from untrace.recovery.variables import (
+    WHOLE,
+    Variables,
+    bounds,
+    is_tuple,
+    shaped,
+    tuple_held,
+    variable_of,
+    variables_around,
+)
 
 
-def shape_parts(frame: types.FrameType) -> tuple[ShapePart, ...]:
+class _Before(ast.Starred):
+    """A part that a variable was assigned before the call."""
+
+
+def shape_parts(frame: types.FrameType, body: Body) -> tuple[ShapePart, ...]:
     """Return the parts of shapes that a call is given.
 
     Args:
       frame: The caller's, which is at the call.
+      body: Its run.
     """
     found: list[ShapePart] = []
     for items in _shapes(frame.f_code, frame.f_lasti):
-        found += _parts(items, frame)
+        found += _parts(items, frame, body)
     return tuple(found)
 
 
@@ -38,13 +52,14 @@ def _shapes(code: types.CodeType, lasti: int) -> tuple[tuple[ast.expr, ...], ...
         return ()
     given = [*node.args, *(k.value for k in node.keywords)]
     known = variables_around(code.co_filename).get(node)
-    shapes = [tuple(node.args), *(tuple(_items(one, known)) for one in given)]
-    shapes = [tuple([_held(item, known) for item in items]) for items in shapes]
-    return tuple([items for items in shapes if any(map(_is_part, items))])
+    shapes = [node.args, *([*_items(one, known)] for one in given)]
+    shapes = [[one for item in items for one in _held(item, known)] for items in shapes]
+    return tuple([tuple(items) for items in shapes if any(map(_is_part, items))])
 
 
 def _items(node: ast.expr, known: Variables | None) -> Iterator[ast.expr]:
     """Yield the items of a tuple, or of a sum of tuples; parts of shapes have a star."""
+    node = tuple_held(node, known)
     if isinstance(node, (ast.Tuple, ast.List)):
         yield from node.elts
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -54,11 +69,16 @@ def _items(node: ast.expr, known: Variables | None) -> Iterator[ast.expr]:
         yield ast.Starred(node)
 
 
-def _held(item: ast.expr, known: Variables | None) -> ast.expr:
-    """Return an item with what a variable in the place of a part was assigned."""
+def _held(item: ast.expr, known: Variables | None) -> Iterator[ast.expr]:
+    """Yield an item, with what variables in the places of parts were assigned."""
     if not isinstance(item, ast.Starred):
-        return item
-    return ast.Starred(_assigned(item.value, known))
+        yield item
+    elif is_tuple(held := tuple_held(item.value, known)):
+        for inner in _items(held, known):
+            yield from _held(inner, known)
+    else:
+        part = _assigned(item.value, known)
+        yield item if part is item.value else _Before(part)
 
 
 def _assigned(node: ast.expr, known: Variables | None) -> ast.expr:
@@ -66,13 +86,16 @@ def _assigned(node: ast.expr, known: Variables | None) -> ast.expr:
     if not isinstance(node, ast.Name) or known is None:
         return node
     found = known.assigned.get(node.id)
-    if found is None or found.names or not _is_shape(found.value):
-        return node
-    shape = found.value
-    shape = shape.value if isinstance(shape, ast.Subscript) else shape
-    assert isinstance(shape, ast.Attribute)
-    is_one = len(known.stores.get(variable_of(shape.value), [])) == 1
-    return found.value if is_one else node
+    is_plain = found is not None and not found.names and _is_shape(found.value)
+    return found.value if found is not None and is_plain else node
+
+
+def _array(shape: ast.expr) -> ast.expr:
+    """Return the array that a part of a shape is of."""
+    whole = shape.value if isinstance(shape, ast.Subscript) else shape
+    array = shaped(whole)
+    assert array is not None
+    return array
 
 
 def _is_part(node: ast.expr) -> bool:
@@ -83,50 +106,43 @@ def _is_shape(node: ast.expr) -> bool:
     """Whether an expression is `x.shape` or a slice of it."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Slice) and _is_shape(node.value)
-    if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
-        return False
-    return bool(variable_of(node.value))
+    array = shaped(node)
+    return array is not None and bool(variable_of(array))
 
 
-def _parts(items: Sequence[ast.expr], frame: types.FrameType) -> Iterator[ShapePart]:
+def _parts(
+    items: Sequence[ast.expr], frame: types.FrameType, body: Body
+) -> Iterator[ShapePart]:
     position = 0
     for item in items:
         if not isinstance(item, ast.Starred):
             position += 1
             continue
-        part = _part(item.value, position, frame)
+        known = variables_around(frame.f_code.co_filename).get(item.value)
+        before = known if isinstance(item, _Before) else None
+        part = _part(item.value, position, _Caller(frame, body, before))
         if part is None:  # where the next ones stand is unknown
             return
         yield part
         position += len(part.sizes)
 
 
-def _part(node: ast.expr, position: int, frame: types.FrameType) -> ShapePart | None:
+class _Caller(NamedTuple):
+    frame: types.FrameType
+    body: Body
+    before: Variables | None
+
+
+def _part(node: ast.expr, position: int, caller: _Caller) -> ShapePart | None:
     if not _is_shape(node):
         return None
-    ends: tuple[int | None, int | None] = (None, None)
+    ends = WHOLE
     if isinstance(node, ast.Subscript):
         assert isinstance(node.slice, ast.Slice)
         try:
-            lower, upper = map(_end, (node.slice.lower, node.slice.upper))
+            ends = bounds(node.slice)
         except ValueError:
             return None
-        if node.slice.step is not None:
-            return None
-        ends, node = (lower, upper), node.value
-    assert isinstance(node, ast.Attribute)
-    is_here = is_local(variable_of(node.value), frame)
-    array = static_value(node.value, frame) if is_here else None
-    return ShapePart(array, *ends, position) if is_any_array(array) else None
-
-
-def _end(node: ast.expr | None) -> int | None:
-    """Return a number that stands in the source.
-
-    Raises:
-      ValueError: If it is an expression.
-    """
-    value: Any = None if node is None else ast.literal_eval(node)
-    if value is not None and type(value) is not int:
-        raise ValueError
-    return value
+        node = node.value
+    array = array_at(_array(node), *caller)
+    return ShapePart(array, *ends, position) if array is not None else None

@@ -15,20 +15,37 @@ def size_taken(node: ast.expr) -> tuple[ast.expr, int] | None:
     """Return the array and the axis in `x.shape[-1]` or `len(x)`; None for all else.
 
     The array is a variable, or a part of what one holds: `cache.k`, `params["w"]`.
+    Tensors have `x.size(-1)`, too.
     """
+    array: ast.expr | None
     match node:
         case ast.Call(ast.Name("len"), [array], []):
             return (array, 0) if variable_of(array) else None
-        case ast.Subscript(ast.Attribute(array, "shape"), index):
+        case ast.Call(ast.Attribute(array, "size"), [index], []):
             pass
+        case ast.Subscript(shape, index):
+            array = shaped(shape)
         case _:
             return None
+    if array is None:
+        return None
     sign = 1
     if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
         sign, index = -1, index.operand
     if not isinstance(index, ast.Constant) or type(index.value) is not int:
         return None
     return (array, sign * index.value) if variable_of(array) else None
+
+
+def shaped(node: ast.expr) -> ast.expr | None:
+    """Return the array in `x.shape`, or in a tensor's `x.size()`; None for all else."""
+    match node:
+        case ast.Attribute(array, "shape") | ast.Call(
+            ast.Attribute(array, "size"), [], []
+        ):
+            return array
+        case _:
+            return None
 
 
 def variable_of(node: ast.expr) -> str:
@@ -41,6 +58,8 @@ def variable_of(node: ast.expr) -> str:
 
 
 Position = tuple[int, int]
+Bounds = tuple[int | None, int | None]
+WHOLE: Bounds = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +69,12 @@ class Assigned:
     Attributes:
       value: What; of what is unpacked, the item that it takes.
       names: All variables that the items are unpacked to.
+      part: The bounds of the part of a shape that is unpacked, `x.shape[1:]`.
     """
 
     value: ast.expr
     names: tuple[str, ...] = ()
+    part: Bounds = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +154,28 @@ def _names_among(nodes: Iterable[ast.AST]) -> frozenset[Position]:
     return frozenset(position_of(n) for n in nodes if isinstance(n, ast.Name))
 
 
+def tuple_held(node: ast.expr, known: Variables | None) -> ast.expr:
+    """Return the display, or the sum of tuples, that a variable was assigned, if plain.
+
+    Plain is one whose names have one value each.
+    """
+    if not isinstance(node, ast.Name) or known is None:
+        return node
+    found = known.assigned.get(node.id)
+    if found is None or found.names or not is_tuple(found.value):
+        return node
+    names = {one.id for one in ast.walk(found.value) if isinstance(one, ast.Name)}
+    is_plain = all(len(known.stores.get(name, ())) <= 1 for name in names)
+    return found.value if is_plain else node
+
+
+def is_tuple(node: ast.expr) -> bool:
+    """Whether an expression is a display, or a sum with one."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return is_tuple(node.left) or is_tuple(node.right)
+    return isinstance(node, (ast.Tuple, ast.List))
+
+
 def position_of(node: ast.expr | ast.arg) -> Position:
     """The line and the column of a node."""
     return node.lineno, node.col_offset
@@ -142,11 +185,36 @@ def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Assigned]
     """Yield the variables of an assignment, with what each takes; items of a shape, too."""
     if isinstance(target, ast.Name):
         yield target.id, Assigned(value)
-    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Attribute):
+    elif isinstance(target, ast.Tuple) and (taken := _sizes_taken(value)) is not None:
+        shape, part = taken
         names = [one.id for one in target.elts if isinstance(one, ast.Name)]
-        if value.attr == "shape" and len(names) == len(target.elts):
-            for axis, name in enumerate(names):
-                item = ast.copy_location(
-                    ast.Subscript(value, ast.Constant(axis)), value
-                )
-                yield name, Assigned(item, tuple(names))
+        if len(names) == len(target.elts):
+            for axis, name in enumerate(names, part[0] or 0):
+                item = ast.Subscript(shape, ast.Constant(axis))
+                item = ast.copy_location(item, shape)
+                yield name, Assigned(item, tuple(names), part)
+
+
+def _sizes_taken(node: ast.expr) -> tuple[ast.expr, Bounds] | None:
+    """Return the shape, and what is taken of it, of `x.shape` or `x.shape[1:]`."""
+    part = WHOLE
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        try:
+            part = bounds(node.slice)
+        except ValueError:
+            return None
+        node = node.value
+    return (node, part) if shaped(node) is not None else None
+
+
+def bounds(node: ast.Slice) -> Bounds:
+    """Return the bounds of a slice that stand in the source.
+
+    Raises:
+      ValueError: If one is an expression, or there is a step.
+    """
+    given = (node.lower, node.upper, node.step)
+    lower, upper, step = (ast.literal_eval(one) if one else None for one in given)
+    if step is not None or {type(lower), type(upper)} - {int, type(None)}:
+        raise ValueError
+    return lower, upper

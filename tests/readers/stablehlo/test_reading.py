@@ -82,6 +82,30 @@ def test_every_form_gives_the_same_program(name):
     assert names(reading.jaxpr).count("scan") == 2
 
 
+GIVEN_BACK = """
+module @jit_program {
+  func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = call @made(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = call @given_back(%0) : (tensor<3xf32>) -> tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+  func.func private @made(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.sine %arg0 : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+  func.func private @given_back(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+    return %arg0 : tensor<3xf32>
+  }
+}
+"""
+
+
+def test_a_function_may_give_its_argument_back():
+    reading, same = read_and_compare(GIVEN_BACK)
+    assert same == SAME_MODULE
+    assert names(reading.jaxpr).count("jit") >= 1
+
+
 def test_broadcasts_with_several_uses_are_made_once_as_in_the_module():
     def scaled(row, x):
         rows = jnp.broadcast_to(row, x.shape)

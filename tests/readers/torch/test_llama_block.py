@@ -34,7 +34,9 @@ def test_functions_and_variables_have_their_names(source):
         assert f"def {name}(" in text
     for line in (
         "xq, xk = apply_rotary_emb(xq, xk, freqs_cis)",
-        "keys = cache_k[:1, :start_pos + 8]",
+        "bsz, seqlen, _ = x.shape",
+        "xq = xq.reshape((bsz, seqlen, 4, 64))",
+        "keys = cache_k[:bsz, :start_pos + seqlen]",
         "scores = xq @ jnp.swapaxes(keys, 2, 3) / 8.0",
         "output = scores @ values",
         "h = x + y",
@@ -51,7 +53,8 @@ def test_nothing_of_the_machinery_is_named(source):
 def test_caches_are_state_that_goes_in_and_comes_out(source):
     text = str(source)
     assert "def transformer_block(params, buffers, x, freqs_cis, mask):" in text
-    assert 'buffers["cache_k"].at[:1, start_pos : start_pos + 8].set(xk)' in text
+    written = 'buffers["cache_k"].at[:bsz, start_pos : start_pos + seqlen].set(xk)'
+    assert written in text
     assert "START_POS = 0" in text
     assert [error.name for error in source.parity.buffers] == [
         'buffers["attention"]["cache_k"]',

@@ -394,3 +394,32 @@ def test_a_local_that_is_called_like_a_function_does_not_keep_it():
     assert source.report.strength == "identical" and source.parity.is_close
     defined = [line for line in str(source).splitlines() if line.startswith("def drop")]
     assert defined == ["def dropout(x, key, p):"]
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(8, 8)
+
+    def forward(self, x):
+        batch, length, _ = x.size()
+        shape = (*x.shape[:-1], -1, 4)
+        q = self.q(x).view(shape).transpose(1, 2)
+        k = self.q(x).view(batch, length, -1, 4).transpose(1, 2)
+        mask = torch.ones(x.size(1), x.size(1)).tril()
+        scores = q @ k.transpose(2, 3) * mask
+        return scores.reshape(batch, -1, length)
+
+
+def test_sizes_of_tensors_are_written_as_such():
+    source = untrace.source(Heads())(torch.ones(2, 3, 8))
+    assert source.report.strength == "identical" and source.parity.is_close
+    text = str(source)
+    for written in (
+        "batch, length, _ = x.shape",
+        "reshape((*x.shape[:-1], -1, 4))",
+        "reshape((batch, length, -1, 4))",
+        "jnp.ones((x.shape[1], x.shape[1]), jnp.float32)",
+        "reshape((batch, -1, length))",
+    ):
+        assert written in text, text

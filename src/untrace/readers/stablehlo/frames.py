@@ -126,11 +126,10 @@ class Frame:
         for operation in block.operations:
             made = [self.numbers[value] for value in operation.results]
             todo = [n for n in made if n in needed and not self._is_known(n, values)]
+            is_again = False  # XLA fuses what is called twice otherwise
             if operation.name in CALLS and needed.intersection(made):
                 if not todo and called.issuperset(made):
-                    todo = made  # XLA fuses what is called twice otherwise
-                    for number in made:
-                        values.pop(number, None)
+                    todo, is_again = made, True
                 elif made == todo and not idioms.keys() & made:
                     called.update(made)
             if not todo and not has_effects(operation):
@@ -146,10 +145,11 @@ class Frame:
                         results = idiom.function(*args)
                         for one, index in idiom.results.items():
                             values[one] = results[index]
-                if any(n not in values for n in todo) or not todo:
+                if is_again or any(n not in values for n in todo) or not todo:
                     results = self._results(operation, values, depth)
                     for number, result in zip(made, results):
-                        values.setdefault(number, result)
+                        if is_again or number not in values:
+                            values[number] = result
         return [self.value(number, values) for number in wanted]
 
     def _is_known(self, number: int, values: Values) -> bool:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from untrace.readers.torch.library import jax_dtype, torch, torch_dtype
+from untrace.recovery.numbers import stand_for_arrays
 
 
 class View(NamedTuple):
@@ -124,6 +125,7 @@ def _unflatten(_: None, children: Iterable[Any]) -> Any:
 jax.tree_util.register_pytree_with_keys(
     Tensor, _flatten_with_keys, _unflatten, _flatten
 )
+stand_for_arrays(Tensor, lambda tensor: tensor.held)
 
 
 def to_array(tensor: Any) -> Any:

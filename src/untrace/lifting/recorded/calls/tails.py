@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.numbers.formulas import shape_of
 from untrace.lifting.recorded.terms import Term, display, placed
 from untrace.lifting.recorded.tree import Tail
 from untrace.lifting.recorded.writer import Writer
@@ -85,9 +86,8 @@ def shape_items(shape: Sequence[Any], writer: Writer) -> list[Term]:
 def _star(part: ShapePart, writer: Writer) -> Term:
     found = writer.find(id(part.array))
     assert found is not None
-    ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
-    axes = f"[{':'.join(ends)}]" if any(ends) else ""
-    return Term(["*", *placed(writer.ref(found), ATOM), f".shape{axes}"])
+    axes = shape_of(writer.ref(found), (part.start, part.stop))
+    return Term(["*", *axes.parts])
 
 
 @optional(gives(None))

@@ -174,8 +174,8 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         computed = _arithmetic(operand, writer) if is_plain else _term(operand, writer)
         term, sizes = computed, (formula.value,)
     else:
-        term = Term([*placed(writer.ref(array), ATOM), ".shape"])
-        sizes = operand.array.shape
+        term = shape_of(writer.ref(array), formula.part)
+        sizes = operand.array.shape[slice(*formula.part)]
     targets = made[0] if array is None else tuple(made)
     if formula.in_loop:
         for name, hint, size in zip(made, names, sizes):
@@ -191,7 +191,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
             break
         writer.draft.statements.insert(place, statement)
         return writer.ref((made[names.index(formula.name)], ""))
-    if array is not None:
+    if array is not None and len(names) == operand.array.ndim:
         writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
         if hint != "_":
@@ -202,6 +202,13 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     writer.draft.statements.insert(place, Statement(targets, term))
     writer.n_formulas += place == writer.n_formulas
     return writer.ref((made[names.index(formula.name)], ""))
+
+
+def shape_of(array: Term, part: tuple[int | None, int | None]) -> Term:
+    """Write `x.shape`, or a part of it between two bounds."""
+    ends = ["" if end is None else str(end) for end in part]
+    axes = f"[{':'.join(ends)}]" if any(ends) else ""
+    return Term([*placed(array, ATOM), f".shape{axes}"])
 
 
 def _outer(formula: Formula, writer: Writer) -> Writer | None:
