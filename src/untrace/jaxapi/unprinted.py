@@ -186,7 +186,7 @@ def rule_params(function: Any, avals: Sequence[Any], primitive: str) -> Any:
 def library_rules(name: str) -> Iterator[Any]:
     """Yield the functions of JAX that have a rule of their own, by their name."""
     kinds = jax.custom_jvp, jax.custom_vjp
-    for module_name, module in list(sys.modules.items()):
+    for module_name, module in sys.modules.copy().items():
         if module_name.partition(".")[0] != "jax":
             continue
         for value in list(vars(module).values()):

@@ -182,7 +182,7 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
 
 def _is_importing() -> bool:
     """Whether a module of JAX is being imported: it has not all of its names yet."""
-    specs = [getattr(m, "__spec__", None) for m in list(sys.modules.values())]
+    specs = [getattr(m, "__spec__", None) for m in sys.modules.copy().values()]
     return any(
         spec.name.startswith("jax.") and getattr(spec, "_initializing", False)
         for spec in specs

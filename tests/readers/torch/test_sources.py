@@ -1,8 +1,10 @@
 """Signatures, state, saved files and errors of what torch modules become."""
 
+import functools
 import os
 import subprocess
 import sys
+import warnings
 
 import jax
 import numpy as np
@@ -423,3 +425,79 @@ def test_sizes_of_tensors_are_written_as_such():
         "reshape((batch, -1, length))",
     ):
         assert written in text, text
+
+
+class Watched(nn.Module):
+    """It installs its hooks when it first runs, and keeps what they are called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+        self.is_watched = False
+
+    def forward(self, x):
+        seen = []
+        if not self.is_watched:
+            self.is_watched = True
+            self.inner.register_forward_hook(lambda *_: self.seen.append(_[2]))
+        self.seen = seen
+        y = self.inner(x)
+        return y, torch.stack(seen)
+
+
+def test_hooks_that_a_module_installs_are_those_of_a_copy():
+    model = Watched()
+    src = untrace.source(model)(torch.ones(2, 3))
+    assert src.report.is_verified and src.parity.is_close
+    assert not model.inner._forward_hooks and not model.is_watched
+    assert model(torch.ones(2, 3))[1].shape == (1, 2, 3)
+
+
+class Checked(nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and bool((x < 0).any()):
+            warnings.warn("negative numbers", stacklevel=2)
+        return torch.sqrt(x.abs())
+
+
+def test_modules_that_check_values_are_followed_as_they_are_compiled():
+    src = untrace.source(Checked())(torch.ones(3))
+    assert src.report.strength == "identical" and src.parity.is_close
+    assert "as `torch.compile` does" in " ".join(src.report.notes)
+    assert not torch.compiler.is_compiling()
+
+
+@functools.lru_cache
+def positions(n):
+    return torch.arange(n)
+
+
+@functools.cache
+def tables(n):
+    return torch.arange(n), [torch.ones(n)]
+
+
+class Cached(nn.Module):
+    def forward(self, x):
+        at, (ones,) = tables(x.shape[0])
+        return x + positions(x.shape[0]) * at + ones
+
+
+KEPT = {}
+
+
+class Kept(nn.Module):
+    def forward(self, x):
+        if "positions" not in KEPT:
+            KEPT["positions"] = torch.arange(x.shape[0])
+        return x + KEPT["positions"]
+
+
+def test_tensors_that_caches_keep_are_not_those_of_another_run():
+    """A dict of the module is not cleared: who knows what else it is for."""
+    model, x = Cached(), torch.ones(3)
+    source = untrace.source(model)(x)
+    assert source.report.strength == "identical" and source.parity.is_close
+    assert model(x).tolist() == [2.0, 3.0, 6.0] and type(positions(3)) is torch.Tensor
+    with pytest.raises(CaptureError, match=r"of an earlier run is used \(test_sources"):
+        untrace.source(Kept())(x)

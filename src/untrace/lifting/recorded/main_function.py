@@ -51,6 +51,7 @@ _STAGED = frozenset({"checkpoint", "jit", "pmap"})
 
 def main_function(captured: Captured, program: Program, name: str) -> Function:
     root: Body = captured.recording
+    program.lifter.scope.reserve(parameter.name for parameter in captured.parameters)
     decorators: list[Term] = []
     is_jitted = False
     calls, result = root.calls, root.result

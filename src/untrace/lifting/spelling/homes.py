@@ -175,7 +175,7 @@ def public_modules() -> set[str]:
     """Name the public modules of JAX that have been imported; some are here."""
     for module in _FIRST:
         importlib.import_module(module)
-    return {m for m in list(sys.modules) if m.startswith("jax.") and "._" not in m}
+    return {m for m in sys.modules.copy() if m.startswith("jax.") and "._" not in m}
 
 
 _FIRST = [*PREFERRED, *sorted(JAX_NAMESPACES - set(PREFERRED))]
@@ -221,7 +221,8 @@ def _modules_with(value: Any) -> list[str]:
     names are read only where it is found, and nothing is remembered, since modules change.
     """
     wanted = id(value)
-    modules: list[tuple[str, object]] = list(sys.modules.items())  # may be anything
+    # Other threads import meanwhile, and modules may be anything.
+    modules: list[tuple[str, object]] = [*sys.modules.copy().items()]
     return [
         name
         for name, module in modules
@@ -235,7 +236,7 @@ def _home_rank(home: Home) -> tuple[int, bool, Home]:
 
 
 def _attributes() -> Iterator[tuple[str, str, Any]]:
-    for module in list(sys.modules):
+    for module in sys.modules.copy():
         yield from _attributes_of(module)
 
 

@@ -33,11 +33,27 @@ _NEEDS_VALUE = (
 )
 
 
+class ValueNeededError(CaptureError):
+    """Torch code asks for a value that is known only when the program runs."""
+
+
+class StaleTensorError(CaptureError):
+    """A tensor of an earlier run is used, which a cache has kept."""
+
+
+def stale_tensor() -> StaleTensorError:
+    """The error that names the user's line."""
+    return StaleTensorError(
+        f"a tensor of an earlier run is used{user_line()}: the module, or a cache of a "
+        "function, keeps what it computed. Keep it in a buffer, or compute it in each run."
+    )
+
+
 def no_lowering(name: str, reason: Exception | None = None) -> CaptureError:
     """The error that names a function of torch and the user's line that calls it."""
     place = user_line()
     if isinstance(reason, _NEEDS_VALUE):
-        return CaptureError(
+        return ValueNeededError(
             f"`{name}` of torch{place} needs a value that is known only when the program "
             "runs. Branches on values of tensors, and shapes that depend on them, cannot "
             "be traced: pass the value as a Python number, or use torch.where."

@@ -57,8 +57,8 @@ class Copier:
             made = self._tensor(value)
         elif type(value) in (list, tuple, set):
             made = type(value)(map(self.copy, value))
-        elif type(value) is dict:
-            made = {key: self.copy(part) for key, part in value.items()}
+        elif type(value) in (dict, collections.OrderedDict):  # hooks, too
+            made = type(value)((key, self.copy(part)) for key, part in value.items())
         elif isinstance(value, types.MethodType) and isinstance(value.__self__, Module):
             made = types.MethodType(value.__func__, self.copy(value.__self__))
         else:

@@ -10,12 +10,19 @@ from typing import Any, NamedTuple
 import jax
 
 from untrace.errors import CaptureError
+from untrace.readers.torch.caches import clear_caches
 from untrace.readers.torch.dispatching import NoChance, Tracing, wrapped
+from untrace.readers.torch.errors import (
+    ValueNeededError,
+    stale_tensor,
+)
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.modules import Copier
 from untrace.readers.torch.state import Path, at, buffers, nested, parameters, tensors
-from untrace.readers.torch.tensors import Tensor, to_array
+from untrace.readers.torch.tensors import RUNS, Tensor, to_array
+
+RUNS.stale = stale_tensor
 
 
 class Program(NamedTuple):
@@ -32,6 +39,7 @@ class Program(NamedTuple):
       module: The module.
       inputs: The positional inputs of the module.
       options: Its inputs that are passed by name.
+      is_compiled: Whether it is told that it is compiled, as `torch.compile` tells it.
     """
 
     function: Callable[..., Any]
@@ -42,14 +50,19 @@ class Program(NamedTuple):
     module: Any
     inputs: tuple[Any, ...]
     options: Mapping[str, Any]
+    is_compiled: bool
 
 
 def read(
-    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+    module: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str,
 ) -> Program:
     """Make a JAX function, which has a name, of a module and its inputs.
 
-    It runs twice: the first time shows what it reads, changes and draws.
+    It runs twice: the first time shows what it reads, changes and draws. If it asks for
+    values, it is run as `torch.compile` would: much code asks for none then.
     """
     if isinstance(module, torch.jit.ScriptModule):
         raise CaptureError(
@@ -62,7 +75,8 @@ def read(
     kept = parameters(module)
     params = {path: to_array(value) for path, value in kept.items()}
     every = {path: to_array(value) for path, value in buffers(module).items()}
-    looked = _look(module, bound, params, every, inputs)
+    looked, is_compiled = _looked(module, bound, params, every, inputs)
+    clear_caches(RUNS.left())
     state = {path: every[path] for path in looked.read}
     unread = {path: array for path, array in every.items() if path not in state}
     arguments: dict[str, Any] = {}
@@ -82,7 +96,9 @@ def read(
         key = taken[list(arguments)[-len(inputs) - 1]] if looked.drawing else None
         KEYS.start(key, looked.drawing)
         called = {n: taken[names[n]] if n in names else v for n, v in bound.items()}
-        out = run(called)
+        with _compiling(is_compiled):
+            out = run(called)
+        clear_caches(RUNS.left())
         if not looked.changed:
             return out
         return out, nested({path: run.state[path].array for path in looked.changed})
@@ -100,6 +116,7 @@ def read(
         module,
         tuple(args),
         kwargs,
+        is_compiled,
     )
 
 
@@ -133,6 +150,7 @@ class Run:
     def __init__(
         self, module: Any, params: Any, given: Any, unread: Mapping[Path, Any]
     ) -> None:
+        RUNS.begin()
         self._params = {path: Tensor(at(params, path)) for path in parameters(module)}
         known = {
             id(value): self._params[path] for path, value in parameters(module).items()
@@ -154,9 +172,11 @@ class Run:
     def __call__(self, called: Mapping[str, Any]) -> Any:
         """Run it; return what it returns, with arrays in place of tensors."""
         args, kwargs = unbound(self._module, called)
+        RUNS.made.clear()  # the module holds those that stand for its own
         with NoChance(), Tracing(), _without_fast_paths(), _without_checks():
             out = self.copy(*map(to_tensors, args), **to_tensors(kwargs))
         self.state = {path: self._now(path) for path in self.state}
+        RUNS.own = {id(tensor) for tensor in self.state.values()}
         kept = {**self.state, **self._params}
         self.lost = tuple(
             path
@@ -208,6 +228,18 @@ def _without_checks() -> Generator[None, None, None]:
         kind.set_default_validate_args(before)
 
 
+@contextmanager
+def _compiling(is_compiled: bool) -> Generator[None, None, None]:
+    """Let `torch.compiler.is_compiling()` say so, if it is to."""
+    compiler = torch.compiler
+    before = compiler._is_compiling_flag
+    compiler._is_compiling_flag = before or is_compiled
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag = before
+
+
 class _Looked(NamedTuple):
     """What a run of a module does besides returning something; `drawing`: see `Keys`."""
 
@@ -215,6 +247,19 @@ class _Looked(NamedTuple):
     changed: tuple[Path, ...]
     lost: tuple[Path, ...]
     drawing: Mapping[int, int]
+
+
+def _looked(*given: Any) -> tuple[_Looked, bool]:
+    """Look at a run of a module; return whether it was told that it is compiled, too."""
+    try:
+        return _look(*given), False
+    except ValueNeededError:
+        try:
+            with _compiling(True):
+                return _look(*given), True
+        except CaptureError:
+            pass
+        raise
 
 
 def _look(

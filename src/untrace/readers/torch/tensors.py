@@ -17,6 +17,43 @@ from untrace.readers.torch.library import jax_dtype, torch, torch_dtype
 from untrace.recovery.numbers import stand_for_arrays
 
 
+class Runs:
+    """Which run of a module tensors are made in.
+
+    Attributes:
+      now: The number of the run.
+      made: The tensors that it has made and that something still holds.
+      own: The `id` of those among them that are the state of the module.
+      stale: Makes the error of a tensor of an earlier run; what knows the lines sets it.
+    """
+
+    stale: Callable[[], Exception]
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.made: dict[int, weakref.ref[Tensor]] = {}
+        self.own: set[int] = set()
+
+    def begin(self) -> None:
+        """Begin a run."""
+        self.now += 1
+        self.made.clear()
+        self.own.clear()
+
+    def left(self) -> list[Tensor]:
+        """List the tensors that something holds which is no state of the module."""
+        kept = [ref() for key, ref in self.made.items() if key not in self.own]
+        return [tensor for tensor in kept if tensor is not None]
+
+    def note(self, tensor: Tensor) -> None:
+        """Take note of a tensor that this run makes."""
+        key = id(tensor)
+        self.made[key] = weakref.ref(tensor, lambda _: self.made.pop(key, None))
+
+
+RUNS = Runs()
+
+
 class View(NamedTuple):
     """How a tensor is a part of another one.
 
@@ -46,7 +83,8 @@ class Tensor(torch.Tensor):
 
     def __init__(self, array: Any, view: View | None = None) -> None:
         super().__init__()
-        self.held, self.view_of = array, view
+        self.held, self.view_of, self.run = array, view, RUNS.now
+        RUNS.note(self)
         self.version = 0
         self._views: list[weakref.ref[Tensor]] = []
         if view:
@@ -60,7 +98,13 @@ class Tensor(torch.Tensor):
 
     @property
     def array(self) -> Any:
-        """The value now."""
+        """The value now.
+
+        Raises:
+          StaleTensorError: If it is one of an earlier run, and has none any more.
+        """
+        if self.run != RUNS.now and isinstance(self.held, jax.core.Tracer):
+            raise RUNS.stale()
         if self.view_of and self.seen != self.view_of.base.current_version():
             self.held = self.view_of.read(self.view_of.base.array)
             self.seen = self.view_of.base.current_version()

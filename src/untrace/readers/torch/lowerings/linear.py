@@ -61,6 +61,21 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> An
     return (input if beta == 1 else beta * input) + product
 
 
+@lowered_function("_grouped_mm")
+def grouped_mm(
+    mat_a: Any,
+    mat_b: Any,
+    offs: Any = None,
+    bias: Any = None,
+    out_dtype: Any = None,
+) -> Any:
+    if offs is None or mat_a.ndim != 2 or mat_b.ndim != 3:
+        raise NotImplementedError("rows for groups of matrices only")
+    if bias is not None or out_dtype is not None:
+        raise NotImplementedError("`bias` and `out_dtype`")
+    return jax.lax.ragged_dot(mat_a, mat_b, jnp.diff(offs, prepend=0))
+
+
 @lowering()
 def kron(input: Any, other: Any) -> Any:
     return jnp.kron(input, other)

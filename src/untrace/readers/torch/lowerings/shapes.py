@@ -198,12 +198,12 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 
 @lowering("tril")
 def tril(input: Any, diagonal: int = 0) -> Any:
-    return jnp.tril(input, diagonal)
+    return jnp.tril(input, diagonal) if diagonal else jnp.tril(input)
 
 
 @lowering("triu")
 def triu(input: Any, diagonal: int = 0) -> Any:
-    return jnp.triu(input, diagonal)
+    return jnp.triu(input, diagonal) if diagonal else jnp.triu(input)
 
 
 @lowering()
