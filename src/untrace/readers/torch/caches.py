@@ -9,6 +9,7 @@ from typing import Any
 
 MAX_DEPTH = 3  # of containers around a tensor: a result may be a tuple of lists
 _CONTAINERS = (tuple, list, dict)
+_CACHED = type(functools.cache(len))
 
 
 def clear_caches(tensors: Sequence[Any]) -> None:
@@ -23,6 +24,6 @@ def clear_caches(tensors: Sequence[Any]) -> None:
             return
         own, around = {id(one) for one in held}, gc.get_referrers(*held)
         for holder in around:
-            if isinstance(holder, functools._lru_cache_wrapper):
+            if type(holder) is _CACHED:
                 holder.cache_clear()
         held = [h for h in around if type(h) in _CONTAINERS and id(h) not in own]

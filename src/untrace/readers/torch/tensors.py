@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from untrace import jaxapi
 from untrace.readers.torch.library import jax_dtype, torch, torch_dtype
 from untrace.recovery.numbers import stand_for_arrays
 
@@ -103,7 +104,7 @@ class Tensor(torch.Tensor):
         Raises:
           StaleTensorError: If it is one of an earlier run, and has none any more.
         """
-        if self.run != RUNS.now and isinstance(self.held, jax.core.Tracer):
+        if self.run != RUNS.now and isinstance(self.held, jaxapi.Tracer):
             raise RUNS.stale()
         if self.view_of and self.seen != self.view_of.base.current_version():
             self.held = self.view_of.read(self.view_of.base.array)
