@@ -479,3 +479,37 @@ def test_what_a_lowering_does_not_read_is_left_to_torch():
     x, y = torch.randn(3, 4), torch.randn(3, 4)
     src = untrace.source(Weighted())(x, y)
     assert src.report.is_verified and src.parity.is_close, str(src.parity)
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x, mask, row):
+        rows = x.clone()
+        rows[mask] = row
+        each = x.clone()
+        each[mask] = torch.arange(8.0).reshape(4, 2)
+        numbers = x.clone()
+        numbers[x > 6] = torch.arange(5.0)
+        zeros = x.clone()
+        zeros[mask] = 0.0
+        return rows, each, numbers, zeros
+
+
+def test_items_of_masks_are_rows_where_there_are_more_axes():
+    x = torch.arange(12.0).reshape(2, 3, 2)
+    mask = torch.tensor([[True, False, True], [False, True, True]])
+    src = untrace.source(Masked())(x, mask, torch.ones(2))
+    assert src.report.is_verified and src.parity.is_close, src.parity
+
+
+class Wrong(torch.nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        y[x > 0] = torch.ones(2, 7, 5)
+        return y
+
+
+def test_errors_of_items_name_the_line():
+    with pytest.raises(
+        untrace.errors.CaptureError, match=r"`__setitem__` of torch \(test"
+    ):
+        untrace.source(Wrong())(torch.ones(3, 3))

@@ -136,12 +136,25 @@ def dispatched(func: Any, args: Any, kwargs: Any) -> Any:
 Tensor.dispatched = staticmethod(dispatched)
 
 
+@contextmanager
+def _named(name: str) -> Generator[None, None, None]:
+    """Let errors name a function of torch and the user's line."""
+    try:
+        yield
+    except UntraceError:
+        raise
+    except Exception as error:
+        raise no_lowering(name, error) from error
+
+
 def called(name: str, args: Any, kwargs: Any) -> Any:
     """Carry out a function of torch; NotImplemented if it has no lowering."""
     if name in _IN_PLACE:
-        return _IN_PLACE[name](*args, **kwargs)
+        with _named(name):
+            return _IN_PLACE[name](*args, **kwargs)
     if name in FILLING:
-        return _written(name, FILLING[name], args, kwargs)
+        with _named(name):
+            return _written(name, FILLING[name], args, kwargs)
     lowering = LOWERINGS.get(name)
     if not LAYERS.is_inside and name in FUNCTIONS:
         lowering = FUNCTIONS[name]
@@ -149,7 +162,8 @@ def called(name: str, args: Any, kwargs: Any) -> Any:
         lowering = LOWERINGS.get(name[:-1])
         if lowering is None:
             return NotImplemented
-        return _written(name, lowering, args, kwargs)
+        with _named(name):
+            return _written(name, lowering, args, kwargs)
     if lowering is None:
         return NotImplemented
     arrays, options = to_jax(args, kwargs)
@@ -249,10 +263,15 @@ def _written(name: str, lowering: Callable[..., Any], args: Any, kwargs: Any) ->
 
 def _set_item(tensor: Tensor, index: Any, value: Any) -> None:
     array, index, value = tensor.array, index_of(jax_value(index)), jax_value(value)
-    if isinstance(index, jax.Array) and index.dtype == jnp.bool_:
-        tensor.write(jnp.where(index, value, array))
-    else:
+    if not (isinstance(index, jax.Array) and index.dtype == jnp.bool_):
         tensor.write(array.at[index].set(value))
+        return
+    n_more = array.ndim - index.ndim
+    if jnp.ndim(value) > n_more and value.shape[0] != 1:  # one for each that is set
+        place = jnp.cumsum(index.reshape(-1)) - 1
+        value = value[place].reshape(index.shape + value.shape[1:])
+    mask = index.reshape(index.shape + (1,) * n_more) if n_more else index
+    tensor.write(jnp.where(mask, value, array))
 
 
 def _batch_norm(
