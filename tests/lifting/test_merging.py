@@ -434,6 +434,28 @@ def test_functions_that_differ_in_many_keys_are_given_the_name():
     assert 'flat_block(params, state, -x, "b")' in text
 
 
+def replaced(params, state, x, name):
+    mean = state[name]["mean"] * 0.9 + x.mean() * 0.1
+    return jnp.tanh(x @ params[name]["w"]) - mean, {**state, name: {"mean": mean}}
+
+
+def test_a_loop_whose_turns_replace_a_part_of_the_state_by_its_name():
+    def f(params, state, x):
+        for i in range(4):
+            x, state = replaced(params, state, x, f"layer{i}")
+        return x, state
+
+    names = [f"layer{i}" for i in range(4)]
+    params = {name: {"w": of_shape(4, 4)} for name in names}
+    state = {name: {"mean": of_shape()} for name in names}
+    text = recover(f, params, state, X)
+    assert text.count("def replaced") == 1, text
+    assert (
+        "for i in range(4):\n        x, state = replaced(params, state, x, i)" in text
+    )
+    assert 'f"layer{i}": {"mean": mean}' in " ".join(text.split())
+
+
 def mlp(params, x, name):  # its name is a word of the keys
     y = jnp.tanh(x @ params[f"{name}/mlp/up"] + params[f"{name}/mlp/b"])
     return jnp.cos(y @ params[f"{name}/mlp/down"]) * params[f"{name}/mlp/scale"]

@@ -75,7 +75,8 @@ def numbers_of(function: Function) -> list[Number]:
 
 
 def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
-    keys = filter(None, map(_key_of, body.nodes)) if function.in_keys else ()
+    nodes = body.nodes if function.in_keys else ()
+    keys = itertools.chain.from_iterable(map(_keys_of, nodes))
     words = [text for text in function.in_keys if is_word(text)]
     found = {key: _in_key(key, words, function.key_parts) for key in keys}
     if function.in_keys.isdisjoint(n.text for ns in found.values() for n in ns):
@@ -88,13 +89,17 @@ def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
         yield from found.get(node, ())
 
 
-def _key_of(node: ast.AST) -> ast.Constant | None:
-    """Return the string that a subscript takes, if its text has no special characters."""
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
-        return None
-    key = node.slice.value
-    is_plain = type(key) is str and _SPECIAL.isdisjoint(key) and quote(key)[1:-1] == key
-    return node.slice if is_plain else None
+def _keys_of(node: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the strings that a subscript takes or a dict has, without special characters."""
+    keys: list[ast.expr | None] = []
+    if isinstance(node, ast.Subscript):
+        keys = [node.slice]
+    elif isinstance(node, ast.Dict):
+        keys = node.keys
+    for one in keys:
+        key = one.value if isinstance(one, ast.Constant) else None
+        if type(key) is str and _SPECIAL.isdisjoint(key) and quote(key)[1:-1] == key:
+            yield one  # type: ignore[misc]
 
 
 _SPECIAL = frozenset("\"'\\{}")
