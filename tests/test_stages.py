@@ -136,16 +136,24 @@ def test_long_work_has_a_bar_and_an_estimate(monkeypatch: pytest.MonkeyPatch) ->
         out = io.StringIO()
         console = Console(file=out, force_terminal=True, width=100)
         monkeypatch.setattr("untrace.cli.status.ERR", console)
-        with Status() as status:
+        now = [0.0]
+        console.get_time = lambda: now[0]
+        status = Status()
+        status._shown.get_time = lambda: now[0]
+        status._shown.tasks[0]._get_time = lambda: now[0]
+        with status:
+            status.update("tracing", 1, 0)
+            now[0] = 9.0
             status.update("tracing", 1234, 0)
             status._shown.refresh()
         return out.getvalue()
 
+    assert "at least 6 s left" in shown_while_tracing()
     assert "tracing (1,234 so far)" in shown_while_tracing()
     long, short = shown(8.0), shown(-4.0)
     assert (
-        "about 12 s left" in long
-        and "about 7 s left" in long
+        "about 7 s left" in long
+        and "about 2 s left" in long
         and "writing (1 of 2)" in long
         and "━" in long
     )

@@ -3,7 +3,8 @@
 Work of more than two seconds has a bar, and an estimate of what is left. How long the parts
 of a job take beside each other is known from what they took before; the text may be written
 and verified several times, of which each time gets the most of what is left of the bar. How
-much there is to trace only the function knows: what was traced is counted.
+much there is to trace only the function knows: what was traced is counted, and what follows
+takes at least so many times as long as that did so far.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ QUIET_SECONDS = 2.0
 """Work that takes no longer needs no bar."""
 
 PARTS = {
-    "tracing": (0.0, 0.2),
-    "tracing at other sizes": (0.1, 0.5),
-    "writing": (0.2, 0.6),
-    "verifying": (0.6, 0.9),
-    "comparing at other sizes": (0.9, 1.0),
+    "tracing": (0.0, 0.4),
+    "tracing at other sizes": (0.3, 0.6),
+    "writing": (0.4, 0.7),
+    "verifying": (0.7, 0.95),
+    "comparing at other sizes": (0.95, 1.0),
 }
 """Where the stages of a job begin and end, of all of it: verifying takes as long as writing."""
+
+MOST_TRACING = 0.6
+"""Of a job, of which tracing takes no more: calls are recorded meanwhile."""
 
 LEAST_KNOWN = 0.05
 """Of a job, after which what is left can be told."""
@@ -70,6 +74,10 @@ class Share:
             return None
         return elapsed * (1.0 - self.done) / self.done
 
+    def is_tracing(self) -> bool:
+        """Whether the function is traced for the first time, so that nobody can tell."""
+        return self._latest == "tracing" and not self.done
+
 
 class _LateBar(ProgressColumn):
     """A bar that is there for long work only."""
@@ -90,6 +98,9 @@ class _Left(ProgressColumn):
     def render(self, task: Task) -> RenderableType:
         """Write it, if it is known."""
         told, elapsed = task.fields["left"], task.elapsed or 0.0
+        if task.fields["is_tracing"]:
+            least = elapsed * (1.0 - MOST_TRACING) / MOST_TRACING
+            return Text(left(least, elapsed, "at least"))
         if told is None:
             return Text("")
         return Text(left(max(told + task.fields["at"] - elapsed, 0.0), elapsed))
@@ -110,7 +121,9 @@ class Status:
             *columns, console=ERR, transient=True, disable=not ERR.is_terminal
         )
         self._share = Share()
-        self._task = self._shown.add_task("tracing", total=1.0, left=None, at=0.0)
+        self._task = self._shown.add_task(
+            "tracing", total=1.0, left=None, at=0.0, is_tracing=False
+        )
 
     def __enter__(self) -> Status:
         self._shown.start()
@@ -131,16 +144,19 @@ class Status:
             completed=self._share.done,
             left=self._share.seconds_left(elapsed),
             at=elapsed,
+            is_tracing=self._share.is_tracing(),
         )
 
 
-def left(seconds: float | None, elapsed: float) -> str:
+def left(seconds: float | None, elapsed: float, how: str = "about") -> str:
     """Say how long it will take still; "" for short work.
 
     >>> left(75.2, 10.0), left(4.2, 10.0), left(None, 10.0), left(9.0, 1.0)
     ('about 1 min 15 s left', 'about 4 s left', '', '')
+    >>> left(16.0, 4.0, "at least")
+    'at least 16 s left'
     """
     if seconds is None or elapsed < QUIET_SECONDS:
         return ""
     minutes, rest = divmod(max(round(seconds), 1), 60)
-    return f"about {minutes} min {rest} s left" if minutes else f"about {rest} s left"
+    return f"{how} {minutes} min {rest} s left" if minutes else f"{how} {rest} s left"
