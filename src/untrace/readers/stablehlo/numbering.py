@@ -102,6 +102,7 @@ class Numbering:
         self.keys: list[Any] = []
         self.limit = limit
         self.count = 0
+        self._firsts: dict[int, int] = {}
         self._calls: dict[Any, tuple[tuple[int, ...], int]] = {}
         self._unchanged: dict[Block, list[int]] = {}
 
@@ -112,6 +113,16 @@ class Numbering:
             found = self.table[key] = len(self.keys)
             self.keys.append(key)
         return found
+
+    def again(self, number: int) -> int:
+        """Return another number for a value; no key leads to it."""
+        self.keys.append(self.keys[number])
+        self._firsts[len(self.keys) - 1] = number
+        return len(self.keys) - 1
+
+    def first(self, number: int) -> int:
+        """Return the number that the key of a number leads to."""
+        return self._firsts.get(number, number)
 
     def arguments(self, owner: Any, values: Sequence[Value]) -> list[int]:
         """Number the arguments of a function or a region."""
