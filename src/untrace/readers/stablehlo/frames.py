@@ -348,6 +348,7 @@ class Frame:
             ) from None
         call.check()
         results = list(results) if isinstance(results, list | tuple) else [results]
+        self._check(call, results, bound)
         if bound:
             changed = iter(results)
             kept = {i: self.variables.of[operation.operands[i]] for i in bound}
@@ -355,7 +356,6 @@ class Frame:
                 self.value(kept[i], values) if i in kept else next(changed)
                 for i in range(len(operation.results))
             ]
-        self._check(call, results)
         return results
 
     def _named_blocks(self, operation: Operation) -> dict[str, Block]:
@@ -434,9 +434,10 @@ class Frame:
             index, [branch(block) for block in call.operation.regions], outer
         )
 
-    def _check(self, call: Call, results: list[Any]) -> None:
-        """Refuse results of other types than the module has."""
-        wanted = [call.checked(value.type) for value in call.operation.results]
+    def _check(self, call: Call, results: list[Any], bound: list[int]) -> None:
+        """Refuse results of other types than the module has, but for those in `bound`."""
+        made = [v for i, v in enumerate(call.operation.results) if i not in bound]
+        wanted = [call.checked(value.type) for value in made]
         found = [TensorType(np.shape(x), np.dtype(x.dtype)) for x in results]
         if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
             raise call.refused(
