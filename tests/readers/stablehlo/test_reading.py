@@ -315,3 +315,39 @@ def test_what_an_idiom_gives_is_made_once():
     reading, found = read_and_compare(jax.jit(function).lower(X).as_text())
     assert found == SAME_MODULE
     assert names(reading.jaxpr) == ["sin", "sort"]
+
+
+NO_NAME = "@<<INVALID EMPTY SYMBOL>>"
+UNNAMED = f"""
+func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32> {{jax.result_info = "{NO_NAME}"}}) {{
+  %y = func.call {NO_NAME}(%x) : (tensor<3xf32>) -> tensor<3xf32>  // {NO_NAME}
+  %z = func.call @unnamed(%y) : (tensor<3xf32>) -> tensor<3xf32>
+  return %z : tensor<3xf32>
+}}
+func.func private {NO_NAME}(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = stablehlo.sine %x : tensor<3xf32>
+  return %y : tensor<3xf32>
+}}
+func.func private @unnamed(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = stablehlo.cosine %x : tensor<3xf32>
+  return %y : tensor<3xf32>
+}}
+"""
+
+
+def test_a_function_without_a_name_has_one():
+    reading, found = read_and_compare(UNNAMED)
+    assert found == SAME_MODULE
+    made = [eqn.params["name"] for eqn in reading.jaxpr.eqns]
+    assert len({*made}) == 2 and "unnamed" in made
+    assert reading.module.main.result_paths == (NO_NAME,)
+
+
+def test_what_jax_prints_of_a_function_without_a_name_is_read():
+    def function(x):
+        return jnp.cos(x)
+
+    function.__name__ = function.__qualname__ = ""
+    text = jax.jit(lambda x: jax.jit(function)(x)).lower(X).as_text()
+    assert NO_NAME in text
+    assert read_and_compare(text)[1] == SAME_MODULE
