@@ -149,3 +149,35 @@ def test_a_jaxpr_among_other_values_is_said_not_to_be_printed():
         untrace.ParseError, match=r"accuracy=\.\.\.<object.*not printed"
     ):
         untrace.parse(text)
+
+
+def named(name, primitive):
+    """Return a jitted function of a name."""
+
+    def function(x):
+        return primitive(x) * 2
+
+    function.__name__ = function.__qualname__ = name
+    return jax.jit(function)
+
+
+@pytest.mark.parametrize(
+    "name", ["f():\n  import os", "x" * 10_000, "'\"\\", "{x}", "#", "}{", "it's"]
+)
+def test_functions_may_be_called_anything(name):
+    def program(x):
+        one, other = named(name, jnp.sin), named(name, jnp.cos)
+        return one(x) + one(2 * x) + other(x) + other(3 * x)
+
+    x = np.ones(3, np.float32)
+    text = str(jax.make_jaxpr(program)(x))
+    assert text.count("lambda") >= 3
+    jaxpr = untrace.parse(f"It prints, let me show it,\n{text}\nin 0.1 s")
+    assert str(jaxpr) == text
+
+
+def test_what_is_no_definition_stays_other_text():
+    text = "Please let me show\n you what f = { lambda ; a:f32[]. let # = { in (a,) }"
+    with pytest.raises(untrace.ParseError):
+        untrace.parse(text)
+    assert untrace.parse(text.replace("# = {", "# a comment\n")).in_avals

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,10 @@ from untrace.jaxapi.children import (
 )
 from untrace.jaxapi.module_copy import ModuleCopy, place_of
 from untrace.jaxapi.module_types import Module, ModuleError
+
+_NO_NAME = "@<<INVALID EMPTY SYMBOL>>"
+"""How MLIR prints the symbol of a function without a name; it does not parse that."""
+_PARTS = re.compile(rf'"(?:[^"\\\n]|\\.)*"|//[^\n]*|{_NO_NAME}')
 
 
 def parse_module(content: Any) -> Module:
@@ -86,9 +91,22 @@ def _parsed(content: str | bytes, context: Any) -> Any:
     try:
         if isinstance(content, bytes) and _is_portable(content):
             return _hlo.deserialize_portable_artifact(context, content)
+        if isinstance(content, str):
+            content = _all_named(content)
         return _ir.Module.parse(content, context)
     except Exception as error:  # the bindings raise MLIRError, ValueError, RuntimeError
         raise ModuleError(_said(error)) from None
+
+
+def _all_named(text: str) -> str:
+    """Name the function without a name; what stands in quotes or comments stays."""
+    if _NO_NAME not in text:
+        return text
+    taken = {*re.findall(r"unnamed\w*", text)}
+    names = ("unnamed", *(f"unnamed{i}" for i in range(len(taken))))
+    name = next(f"@{name}" for name in names if name not in taken)
+    name = name.ljust(len(_NO_NAME))  # columns stay what they are
+    return _PARTS.sub(lambda part: name if part[0] == _NO_NAME else part[0], text)
 
 
 def _is_portable(content: bytes) -> bool:

@@ -172,3 +172,89 @@ def test_equal_values_are_the_second_best():
     other = jax.make_jaxpr(lambda x: x * np.float32(2))(np.ones(3, np.float32))
     assert agreement(lowered, other) == SAME_VALUES
     assert agreement(lowered, other, is_trusted=False) == SAME_VALUES
+
+
+NESTED = """
+func.func @main(%x: tensor<f32>, %n: tensor<i32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %y = stablehlo.sine %x : tensor<f32>
+  %l:3 = stablehlo.while(%i = %zero, %a = %x, %b = %y) : tensor<i32>, tensor<f32>, tensor<f32>
+  cond {
+    %t = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %m:3 = stablehlo.while(%j = %zero, %c = %a, %d = %b) : tensor<i32>, tensor<f32>, tensor<f32>
+    cond {
+      %t = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %k = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %k, INNER : tensor<i32>, tensor<f32>, tensor<f32>
+    }
+    %k = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %k, OUTER : tensor<i32>, tensor<f32>, tensor<f32>
+  }
+  return %l#1, %l#2 : tensor<f32>, tensor<f32>
+}
+"""
+
+
+def test_what_nested_loops_hand_on_is_the_same():
+    handed_on = NESTED.replace("INNER", "%c, %d").replace("OUTER", "%m#1, %m#2")
+    module = parse_module(handed_on)
+    without = parse_module(re.sub(r"return %l#1, %l#2", "return %x, %y", handed_on))
+    assert structural_difference(module, without) == ""
+    for inner, outer in [
+        ("%d, %c", "%m#1, %m#2"),
+        ("%c, %d", "%m#2, %m#1"),
+        ("%d, %d", "%m#1, %m#2"),
+        ("%c, %d", "%m#2, %m#2"),
+    ]:
+        text = NESTED.replace("INNER", inner).replace("OUTER", outer)
+        assert structural_difference(module, parse_module(text)) != ""
+
+
+CHOICE = """
+func.func @main(%i: tensor<i32>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+  %c:2 = "stablehlo.case"(%i) ({
+    %s = stablehlo.sine %x : tensor<f32>
+    stablehlo.return %y, %s : tensor<f32>, tensor<f32>
+  }, {
+    %s = stablehlo.cosine %x : tensor<f32>
+    stablehlo.return %y, %s : tensor<f32>, tensor<f32>
+  }) : (tensor<i32>) -> (tensor<f32>, tensor<f32>)
+  %z = stablehlo.add %c#0, %c#1 : tensor<f32>
+  return %z : tensor<f32>
+}
+"""
+
+
+def test_what_all_branches_give_alike_is_no_part_of_a_choice():
+    module = parse_module(CHOICE)
+    one = CHOICE.replace("%c:2", "%c").replace("%c#0, %c#1", "%y, %c")
+    one = one.replace("return %y, %s : tensor<f32>, ", "return %s : ")
+    one = one.replace("-> (tensor<f32>, tensor<f32>)", "-> tensor<f32>")
+    assert structural_difference(module, parse_module(one)) == ""
+    for before, after in [("return %y, %s", "return %x, %s"), ("cosine", "sine")]:
+        other = CHOICE.replace(before, after, 1)
+        assert structural_difference(module, parse_module(other)) != ""
+
+
+def vector_of_branches(x):
+    branches = [lambda x: x + 1, lambda x: x - 2, lambda x: x + 3]
+    return jax.lax.switch(x.argmax(), branches, x)
+
+
+def nested_loops(x):
+    def outer(i, a):
+        return jax.lax.fori_loop(0, i, lambda j, b: b + j, a)
+
+    return jax.lax.fori_loop(0, 3, outer, x)
+
+
+@pytest.mark.parametrize("function", [vector_of_branches, nested_loops])
+def test_derivatives_of_choices_and_nested_loops_come_back(function):
+    x = np.linspace(-1, 1, 3, dtype=np.float32)
+    lowered = jax.jit(lambda x, t: jax.jvp(function, (x,), (t,))).lower(x, x).as_text()
+    assert agreement(lowered, read_module(lowered).jaxpr) == SAME_MODULE

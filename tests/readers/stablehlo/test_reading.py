@@ -261,3 +261,93 @@ def test_calls_are_made_as_often_as_in_the_module():
     reading, _ = read_and_compare(module)
     made = [eqn.params.get("name") for eqn in reading.jaxpr.eqns]
     assert made.count("rot90") == module.count("call @rot90") == 2
+
+
+REPEATED = """
+func.func @main(%x: tensor<5x6xf32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %a = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<5x6xf32>) -> tensor<5x2x6xf32>
+  %b = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<5x6xf32>) -> tensor<5x2x6xf32>
+  %unused = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<5x6xf32>) -> tensor<5x2x6xf32>
+  %c = stablehlo.reshape %a : (tensor<5x2x6xf32>) -> tensor<10x6xf32>
+  %d = stablehlo.reshape %b : (tensor<5x2x6xf32>) -> tensor<10x6xf32>
+  %e = stablehlo.multiply %c, %c : tensor<10x6xf32>
+  %f = stablehlo.add %c, %c : tensor<10x6xf32>
+  %g = stablehlo.multiply %d, %f : tensor<10x6xf32>
+  %h = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<10x6xf32>, tensor<f32>) -> tensor<f32>
+  %i = stablehlo.reduce(%g init: %zero) applies stablehlo.add across dimensions = [0, 1]
+    : (tensor<10x6xf32>, tensor<f32>) -> tensor<f32>
+  return %h, %i : tensor<f32>, tensor<f32>
+}
+"""
+
+
+def test_values_are_made_as_often_as_in_the_module():
+    reading, found = read_and_compare(REPEATED)
+    assert found == SAME_MODULE
+    assert names(reading.jaxpr).count("broadcast_in_dim") == 2
+    given = [np.random.default_rng(1).normal(size=(5, 6)).astype(np.float32)]
+    again = compiled_values(lowered_again(reading.jaxpr), given)
+    for before, after in zip(compiled_values(reading.module, given), again):
+        assert before.tobytes() == after.tobytes()
+
+
+def test_results_of_one_call_stay_apart_where_they_are_equal():
+    def both(x, y):
+        return jnp.flip(x, 1), jnp.flip(y, 1)
+
+    def function(x):
+        x, y = jax.jit(both)(x, x)
+        return x.sum(), (y * (2 * x)).sum()
+
+    reading, _ = read_and_compare(jax.jit(function).lower(X).as_text())
+    call, *after = jaxapi.split_jaxpr(reading.jaxpr)[0].eqns
+    used = [id(value) for eqn in after for value in eqn.invars]
+    assert len(call.outvars) == 2
+    assert {id(value) for value in call.outvars} <= {*used}
+
+
+def test_what_an_idiom_gives_is_made_once():
+    def function(x):
+        return [jax.lax.sort(jnp.sin(x)) for _ in range(2)]
+
+    reading, found = read_and_compare(jax.jit(function).lower(X).as_text())
+    assert found == SAME_MODULE
+    assert names(reading.jaxpr) == ["sin", "sort"]
+
+
+NO_NAME = "@<<INVALID EMPTY SYMBOL>>"
+UNNAMED = f"""
+func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32> {{jax.result_info = "{NO_NAME}"}}) {{
+  %y = func.call {NO_NAME}(%x) : (tensor<3xf32>) -> tensor<3xf32>  // {NO_NAME}
+  %z = func.call @unnamed(%y) : (tensor<3xf32>) -> tensor<3xf32>
+  return %z : tensor<3xf32>
+}}
+func.func private {NO_NAME}(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = stablehlo.sine %x : tensor<3xf32>
+  return %y : tensor<3xf32>
+}}
+func.func private @unnamed(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = stablehlo.cosine %x : tensor<3xf32>
+  return %y : tensor<3xf32>
+}}
+"""
+
+
+def test_a_function_without_a_name_has_one():
+    reading, found = read_and_compare(UNNAMED)
+    assert found == SAME_MODULE
+    made = [eqn.params["name"] for eqn in reading.jaxpr.eqns]
+    assert len({*made}) == 2 and "unnamed" in made
+    assert reading.module.main.result_paths == (NO_NAME,)
+
+
+def test_what_jax_prints_of_a_function_without_a_name_is_read():
+    def function(x):
+        return jnp.cos(x)
+
+    function.__name__ = function.__qualname__ = ""
+    text = jax.jit(lambda x: jax.jit(function)(x)).lower(X).as_text()
+    assert NO_NAME in text
+    assert read_and_compare(text)[1] == SAME_MODULE

@@ -10,7 +10,12 @@ import jax
 from untrace import jaxapi
 from untrace.errors import ParseError
 from untrace.readers.jaxprs import grammar, tokens
-from untrace.readers.jaxprs.finding import blanked, places, without_colors
+from untrace.readers.jaxprs.finding import (
+    blanked,
+    odd_names,
+    places,
+    without_colors,
+)
 
 _IN = re.compile(r"\s*in\b\s*(?:let\b|\{)")
 MAX_TRIED = 20
@@ -65,7 +70,8 @@ def _parse_at(text: str, start: int) -> Any:
     from untrace.readers.jaxprs import building, types
 
     text = blanked(text, start)
-    tree, end = grammar.read(tokens.split(text, start))
+    names = odd_names(text, start)
+    tree, end = grammar.read(tokens.split(text, start, names=names))
     if _IN.match(text, end):
         raise ParseError(
             "the name of this definition is not understood",

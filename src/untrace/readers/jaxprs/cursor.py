@@ -25,7 +25,7 @@ class Cursor(abc.ABC):
     """A place in the tokens of a text, at which a jaxpr may stand."""
 
     def __init__(self, tokens: Tokens) -> None:
-        self.text, self.words, self.starts = tokens
+        self.text, self.words, self.starts, self.names = tokens
         self.place = 0
         self.last = len(self.words) - 1
         self.depth = 0

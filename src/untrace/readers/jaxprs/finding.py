@@ -11,9 +11,13 @@ import re
 from untrace.readers.quoting import mark_before, without_marks
 
 _JAXPR = re.compile(r"\{\s*lambda\b")
-_DEFINITION = re.compile(r"let [^\n]{1,200}=[ \t]*\Z")
+WIDEST = 20_000
+"""How many characters the name of a definition may have."""
+FARTHEST = 4_000
+"""How many characters behind a definition the use of a name of several lines is sought."""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_COMMENT = re.compile(r"(?<=[ \t])#[^\n]*")
+# A function may be called `#`.
+_COMMENT = re.compile(r"(?<=[ \t])(?!(?<=let )#\w* = \{ lambda\b)#[^\n]*")
 
 
 def looks_like_jaxpr(text: str) -> bool:
@@ -37,15 +41,53 @@ def places(text: str) -> list[int]:
         start = match.start()
         if start < end:
             continue
-        line = text.rfind("\n", 0, start) + 1
-        definition = _DEFINITION.search(text, max(line, start - 220), start)
-        start = definition.start() if definition else start
+        definition = _definition(text, end, start)
+        start = start if definition is None else definition[0]
         before = text[max(0, start - 200) : start].rstrip()
         is_later = before.endswith("in") and before[:-2].rstrip().endswith("}")
         if not is_later:
             found.append(start)
         end = _closing(text, match.start())
     return found
+
+
+def odd_names(text: str, start: int = 0) -> list[str]:
+    """Return the names of definitions behind a place that hold quotes, braces or lines.
+
+    >>> odd_names("let {x} = { lambda ; a:f32[]. let in (a,) } in")
+    ['{x}']
+    """
+    found: dict[str, None] = {}
+    for match in _JAXPR.finditer(text, start):
+        definition = _definition(text, start, match.start())
+        if definition is not None and _ODD.search(definition[1]):
+            found[definition[1]] = None
+    return [*found][:MAX_ODD]
+
+
+def _definition(text: str, lower: int, start: int) -> tuple[int, str] | None:
+    """Return where `let name =` begins before a jaxpr, and the name."""
+    stop = start
+    while stop > lower and text[stop - 1] in " \t":
+        stop -= 1
+    if stop == lower or text[stop - 1] != "=":
+        return None
+    widest = max(lower, start - WIDEST)
+    line = max(text.rfind("\n", widest, start) + 1, widest)
+    first = text.find("let ", line, start)
+    if first >= 0:
+        return first, text[first + 4 : stop - 1].strip()
+    # A name may hold line breaks. That it is one shows where it is used.
+    first = text.rfind("let ", widest, line)
+    name = text[first + 4 : stop - 1].strip() if first >= 0 else ""
+    if not name or text.find(f"={name}", start, start + FARTHEST) < 0:
+        return None
+    return first, name
+
+
+_ODD = re.compile(r"['\"{}\n]")
+MAX_ODD = 100
+"""How many such names a text may have."""
 
 
 def _closing(text: str, start: int) -> int:

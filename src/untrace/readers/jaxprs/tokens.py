@@ -7,6 +7,7 @@ space is none. A type after a colon, such as `:f32[3,4]`, is one token.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # Every alternative begins with another character or is of plain classes of characters:
@@ -38,15 +39,21 @@ class Tokens(NamedTuple):
       text: The whole text.
       words: The tokens as they are written; the last is "", for the end.
       starts: Where each begins.
+      names: Names of definitions that are one token each.
     """
 
     text: str
     words: list[str]
     starts: list[int]
+    names: frozenset[str] = frozenset()
 
 
-def split(text: str, start: int = 0, end: int | None = None) -> Tokens:
+def split(
+    text: str, start: int = 0, end: int | None = None, names: Sequence[str] = ()
+) -> Tokens:
     """Return the tokens of a part of a text.
+
+    What has one of the names is one token where it is defined or the value of a param.
 
     >>> split("{ lambda ; a:f32[3]. let").words
     ['{', 'lambda', ';', 'a', ':f32[3]', '.', 'let', '']
@@ -54,7 +61,16 @@ def split(text: str, start: int = 0, end: int | None = None) -> Tokens:
     end = len(text) if end is None else end
     words: list[str] = []
     starts: list[int] = []
-    for found in _TOKEN.finditer(text, start, end):
+    for found in _pattern(names).finditer(text, start, end):
         words.append(found.group())
         starts.append(found.start())
-    return Tokens(text, [*words, ""], [*starts, end])
+    return Tokens(text, [*words, ""], [*starts, end], frozenset(names))
+
+
+def _pattern(names: Sequence[str]) -> re.Pattern[str]:
+    if not names:
+        return _TOKEN
+    longest_first = sorted(names, key=len, reverse=True)
+    listed = "|".join(map(re.escape, longest_first))
+    named = rf"(?:(?<==)|(?<=let\ ))(?:{listed})(?=[\]\s])"
+    return re.compile(f"{named}|{_TOKEN.pattern}", re.VERBOSE)

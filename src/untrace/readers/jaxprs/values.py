@@ -60,6 +60,10 @@ def params(parser: Cursor) -> dict[str, Any]:
 def _param(parser: Cursor, name: str) -> Any:
     """Read the value of a param, which ends where the next one begins or none follows."""
     first, depth = parser.place, parser.depth
+    if parser.word in parser.names:
+        found = Name(parser.word, parser.start)
+        parser.advance()
+        return found.text if name in _TEXTS else found
     if name in _TEXTS:
         return _raw(parser).text
     parser.skip_lines()

@@ -1,8 +1,8 @@
 """Evaluating the functions of a module under a trace, by the numbers of their values.
 
-Only what the results need is evaluated, and each number once, where it is first made;
-calls are made as often as in the module. A number that an idiom was found for is what
-that idiom gives, so the operations behind it are not needed any more.
+Only what the results need is evaluated, where it is first made, and again where its block
+makes it again (`variables`). A number that an idiom was found for is what that idiom
+gives, so the operations behind it are not needed any more.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from untrace.readers.stablehlo.sizes import (
 )
 from untrace.readers.stablehlo.sources import made_at
 from untrace.readers.stablehlo.static_shapes import STATIC_SHAPES
+from untrace.readers.stablehlo.variables import Variables
 
 Values = MutableMapping[int, Any]
 TEMPLATES: dict[str, Callable[..., Any]] = {
@@ -100,14 +101,17 @@ class Frame:
         self._idioms: dict[Block, dict[int, Idiom]] = {}
         self.arguments = numbering.arguments(function.name, function.block.arguments)
         numbering.function(module, function, self.arguments, self.numbers)
-        self.operands = Operands(module, function.block, numbering, self.numbers)
+        self.variables = Variables(function.block, numbering, self.numbers)
+        self.operands = Operands(
+            module, function.block, numbering, self.numbers, self.variables
+        )
         self.is_dynamic = has_dynamic(module)
 
     def run(self, *args: Any) -> list[Any]:
         """Evaluate the function."""
         values: Values = ChainMap(dict(zip(self.arguments, args, strict=True)))
         block = self.function.block
-        wanted = [self.numbers[value] for value in block.returned]
+        wanted = [self.variables.of[value] for value in block.returned]
         return self.evaluate(block, wanted, values, 0, self.function.scopes)
 
     def evaluate(
@@ -121,17 +125,12 @@ class Frame:
     ) -> list[Any]:
         """Evaluate what a block makes that is wanted, and return that."""
         idioms = self._idioms_in(block, depth) if known is None else known
+        repeated = self.variables.repeated[block]
+        _share(repeated, values)  # what is known before is not made here at all
         needed = self._needed(block, wanted, values, idioms)
-        called: set[int] = set()
         for operation in block.operations:
-            made = [self.numbers[value] for value in operation.results]
+            made = [self.variables.of[value] for value in operation.results]
             todo = [n for n in made if n in needed and not self._is_known(n, values)]
-            is_again = False  # XLA fuses what is called twice otherwise
-            if operation.name in CALLS and needed.intersection(made):
-                if not todo and called.issuperset(made):
-                    todo, is_again = made, True
-                elif made == todo and not idioms.keys() & made:
-                    called.update(made)
             if not todo and not has_effects(operation):
                 continue
             with _named(operation, scopes), made_at(operation.place.frames):
@@ -145,10 +144,11 @@ class Frame:
                         results = idiom.function(*args)
                         for one, index in idiom.results.items():
                             values[one] = results[index]
-                if is_again or any(n not in values for n in todo) or not todo:
+                        _share(repeated, values, idiom.results)
+                if any(n not in values for n in todo) or not todo:
                     results = self._results(operation, values, depth)
                     for number, result in zip(made, results):
-                        if is_again or number not in values:
+                        if number not in values:
                             values[number] = result
         return [self.value(number, values) for number in wanted]
 
@@ -209,6 +209,9 @@ class Frame:
             sizes = self.sizes(number, values)
             if sizes is not None:
                 return sizes.as_array()
+            alike = self._alike(number, values)
+            if alike is not None:
+                return values[alike]
             raise LoadError(
                 f"cannot read `{self.function.name}`: a value is used before it is made. "
                 "Please report the module."
@@ -223,6 +226,11 @@ class Frame:
             return content.reshape(shape)
         made = values[number] = lax.full(shape, content[0], dtype)
         return made
+
+    def _alike(self, number: int, values: Values) -> int | None:
+        """Return the variable by which a region is given what it asks for by another."""
+        first = self.numbering.first
+        return next((n for n in values if first(n) == first(number)), None)
 
     def _known(self, number: int, values: Values) -> Any:
         """Return the content of a value that is known, or the sizes that it is."""
@@ -257,7 +265,7 @@ class Frame:
         free = [v for i, v in enumerate(block.arguments) if i not in bound]
         dropped = bound if is_body else ()
         kept = [v for i, v in enumerate(block.returned) if i not in dropped]
-        wanted = [self.numbers[value] for value in kept]
+        wanted = [self.variables.of[value] for value in kept]
 
         def evaluated(*args: Any) -> list[Any]:
             given = dict(zip((self.numbers[v] for v in free), args, strict=True))
@@ -283,9 +291,13 @@ class Frame:
     ) -> set[int]:
         """Return the numbers that the wanted ones are made of."""
         needed = set(wanted)
+        repeated = self.variables.repeated[block]
         for operation in reversed(block.operations):
-            made = {self.numbers[value] for value in operation.results}
-            asked = {n for n in made & needed if not self._is_known(n, values)}
+            made = {self.variables.of[value] for value in operation.results}
+            shared = {n for n in made & needed if repeated.get(n) in idioms}
+            needed.update(repeated[n] for n in shared)
+            rest = (made & needed) - shared
+            asked = {n for n in rest if not self._is_known(n, values)}
             if not asked and not has_effects(operation):
                 continue
             for number in asked & idioms.keys():
@@ -293,15 +305,12 @@ class Frame:
             if asked - idioms.keys() or not asked:
                 needed.update(self.operands.of(operation))
                 if operation.name == "stablehlo.while":
-                    needed.update(self.numbers[value] for value in operation.operands)
+                    needed.update(
+                        self.variables.of[value] for value in operation.operands
+                    )
                 for inner in operation.regions:
-                    needed.update(self.captured(inner))
+                    needed.update(self.variables.captured(inner))
         return needed
-
-    def captured(self, block: Block) -> set[int]:
-        """Return the numbers that a region takes from outside."""
-        used, own = used_values(block)
-        return {self.numbers[value] for value in used - own}
 
     def _results(self, operation: Operation, values: Values, depth: int) -> list[Any]:
         """Evaluate an operation by its template, and check what comes out."""
@@ -339,14 +348,14 @@ class Frame:
             ) from None
         call.check()
         results = list(results) if isinstance(results, list | tuple) else [results]
+        self._check(call, results, bound)
         if bound:
             changed = iter(results)
-            kept = {i: self.numbers[operation.operands[i]] for i in bound}
+            kept = {i: self.variables.of[operation.operands[i]] for i in bound}
             results = [
                 self.value(kept[i], values) if i in kept else next(changed)
                 for i in range(len(operation.results))
             ]
-        self._check(call, results)
         return results
 
     def _named_blocks(self, operation: Operation) -> dict[str, Block]:
@@ -386,9 +395,9 @@ class Frame:
         """State what XLA has fused by what it is made of."""
         call.ignore("fusion_kind", "output_operand_aliasing")
         (block,) = call.operation.regions
-        given = {self.numbers[v]: x for v, x in zip(block.arguments, args)}
+        given = {self.variables.of[v]: x for v, x in zip(block.arguments, args)}
         inner: Values = ChainMap(given, *_maps(values))
-        wanted = [self.numbers[value] for value in block.returned]
+        wanted = [self.variables.of[value] for value in block.returned]
         scopes = call.operation.place.scopes
         return self.evaluate(block, wanted, inner, depth, scopes)
 
@@ -401,7 +410,7 @@ class Frame:
             return self.region(branch, values, depth - 1, operation.place.scopes)()
         made = self.numbering.made(numbers[0])
         if made is None or not self.operands.decides(made, len(operation.regions)):
-            free = set[int]().union(*map(self.captured, operation.regions))
+            free = set[int]().union(*map(self.variables.captured, operation.regions))
             return self._unclamped(call, args[0], sorted(free), values, depth)
         if made.name == "stablehlo.clamp":
             return lax.switch(args[0], branches(call))
@@ -425,9 +434,10 @@ class Frame:
             index, [branch(block) for block in call.operation.regions], outer
         )
 
-    def _check(self, call: Call, results: list[Any]) -> None:
-        """Refuse results of other types than the module has."""
-        wanted = [call.checked(value.type) for value in call.operation.results]
+    def _check(self, call: Call, results: list[Any], bound: list[int]) -> None:
+        """Refuse results of other types than the module has, but for those in `bound`."""
+        made = [v for i, v in enumerate(call.operation.results) if i not in bound]
+        wanted = [call.checked(value.type) for value in made]
         found = [TensorType(np.shape(x), np.dtype(x.dtype)) for x in results]
         if len(wanted) != len(found) or not all(map(_fits, wanted, found)):
             raise call.refused(
@@ -454,17 +464,13 @@ def _maps(values: Values) -> list[Any]:
     return values.maps if isinstance(values, ChainMap) else [values]
 
 
-def used_values(block: Block) -> tuple[set[Value], set[Value]]:
-    """Return the values that a block and its regions use, and those that they make."""
-    used, own = set(block.returned), set(block.arguments)
-    for operation in block.operations:
-        used.update(operation.operands)
-        own.update(operation.results)
-        for inner in operation.regions:
-            inner_used, inner_own = used_values(inner)
-            used |= inner_used
-            own |= inner_own
-    return used, own
+def _share(
+    repeated: dict[int, int], values: Values, numbers: Iterable[int] | None = None
+) -> None:
+    """Take for what is repeated what is known of its number, or of one of `numbers`."""
+    for variable, number in repeated.items():
+        if number in values and (numbers is None or number in numbers):
+            values[variable] = values[number]
 
 
 def _named(operation: Operation, outer: str) -> Any:

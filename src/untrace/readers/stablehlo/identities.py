@@ -106,14 +106,20 @@ def _definitions(block: Block) -> dict[Value, Operation]:
 
 
 def _source(module: Module, known: dict[Value, Operation], value: Value) -> Value:
-    """Return what a value is the same as in its block, looking through calls."""
-    while (found := known.get(value)) is not None and found.name in CALLS:
-        callee = module.functions[found.attributes["callee"]].block
-        inner = callee.returned[found.results.index(value)]
-        source = _source(module, _definitions(callee), inner)
-        if source not in callee.arguments:
+    """Return what a value is the same as in its block, through calls and loops."""
+    while (found := known.get(value)) is not None:
+        index = found.results.index(value)
+        if found.name in CALLS:
+            inner = module.functions[found.attributes["callee"]].block
+        elif found.name == "stablehlo.while":
+            inner = found.regions[1]
+        else:
             break
-        value = found.operands[callee.arguments.index(source)]
+        source = _source(module, _definitions(inner), inner.returned[index])
+        at = inner.arguments.index(source) if source in inner.arguments else None
+        if at is None or (found.name not in CALLS and at != index):
+            break
+        value = found.operands[at]
     return value
 
 

@@ -21,7 +21,7 @@ from untrace.jaxapi.module_types import Block, Module, TensorType
 from untrace.jaxapi.modules import lowered_module
 from untrace.readers.stablehlo.candidates import candidates
 from untrace.readers.stablehlo.collectives import Mesh, abstract_mesh, meshes_of
-from untrace.readers.stablehlo.frames import Frame, Idiom, used_values
+from untrace.readers.stablehlo.frames import Frame, Idiom
 from untrace.readers.stablehlo.loops import scan_candidate
 from untrace.readers.stablehlo.numbering import (
     NO_EFFECT,
@@ -33,6 +33,7 @@ from untrace.readers.stablehlo.random import draws
 from untrace.readers.stablehlo.shapes import is_wide, struct
 from untrace.readers.stablehlo.sizes import is_dynamic
 from untrace.readers.stablehlo.tokens import without_tokens
+from untrace.readers.stablehlo.variables import used_values
 
 
 class Idioms:
@@ -51,13 +52,19 @@ class Idioms:
 
     def _found(self, frame: Frame, block: Block, depth: int) -> Iterator[Idiom]:
         axes = self.axis_indices(frame.module)
+        known: dict[tuple[int, ...], tuple[int, ...]] = {}
         for operation in block.operations:
-            operands = tuple(frame.numbers[value] for value in operation.operands)
-            for number in (frame.numbers[value] for value in operation.results):
+            made = tuple(frame.numbers[value] for value in operation.results)
+            if not made:
+                continue
+            is_again = made in known  # then what the first was made of is at hand
+            operands = tuple(frame.variables.of[value] for value in operation.operands)
+            operands = known.setdefault(made, operands)
+            for number in made:
                 if number in axes:
                     yield Idiom(_index_along(axes[number]), (), {number: 0})
             if operation.name == "stablehlo.while":
-                loop = scan_candidate(frame, operation, depth)
+                loop = None if is_again else scan_candidate(frame, operation, depth)
                 if loop is not None:
                     found = self.proved(loop.function, loop.operands, depth, None)
                     wanted = {frame.numbers[operation.results[i]] for i in loop.results}
@@ -111,7 +118,8 @@ class Idioms:
         key: Any,
     ) -> Idiom | None:
         """Return an idiom if some of what a candidate gives are values of the module."""
-        types = [self.numbering.type(number) for number in operands]
+        numbers = tuple(map(self.numbering.first, operands))
+        types = [self.numbering.type(number) for number in numbers]
         if not all(isinstance(kind, TensorType) for kind in types):
             return None
         if any(map(is_dynamic, types)):
@@ -124,14 +132,14 @@ class Idioms:
             return None
         try:
             results, _ = self.numbering.function(
-                module, module.main, operands, {}, depth
+                module, module.main, numbers, {}, depth
             )
         except TooLargeError:
             return None
         found = {
             number: index
             for index, number in reversed([*enumerate(results)])
-            if number < known and number not in operands and not self._is_plain(number)
+            if number < known and number not in numbers and not self._is_plain(number)
         }
         used, _ = used_values(module.main.block)
         kept = [

@@ -53,10 +53,10 @@ def scan_candidate(frame: Frame, operation: Operation, depth: int) -> Loop | Non
     if parts is None:
         return None
     body = operation.regions[1]
-    inits = [frame.numbers[value] for value in operation.operands]
+    inits = [frame.variables.of[value] for value in operation.operands]
     arguments = [frame.numbers[value] for value in body.arguments]
-    returned = [frame.numbers[value] for value in body.returned]
-    free = set(inits) | frame.captured(body)
+    returned = [frame.variables.of[value] for value in body.returned]
+    free = set(inits) | frame.variables.captured(body)
     free -= {n for n in free if isinstance(frame.numbering.keys[n], Constant)}
     operands = tuple(sorted(free))
     wanted = [returned[i] for i in parts.carried] + [*parts.stacked.values()]
@@ -164,7 +164,7 @@ def _scanned(
     numbering = frame.numbering
     body = operation.regions[1]
     outside = {frame.numbers[value] for value in operation.operands}
-    outside |= frame.captured(body)
+    outside |= {*map(numbering.first, frame.variables.captured(body))}
     found: dict[tuple[int, bool], _Scanned] = {}
     for inner in body.operations:
         for value in inner.results:

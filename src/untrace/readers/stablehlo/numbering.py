@@ -10,8 +10,9 @@ What counts as the same besides, since StableHLO and CHLO define it so: `dot` an
 `dot_general`; a conjugate and what it is made of; a transposition that moves nothing, a
 conversion, reshape or broadcast to the type that a value has; a constant of equal elements
 and the broadcast of one; `if` and `case` of the converted predicate; a `case` of one
-branch, or of a constant, and that branch; a result that all branches give alike; a loop
-with and without the carried values that its body hands on. Shardings do not count.
+branch, or of a constant, and that branch; a choice with and without the results that all
+branches give alike; a loop with and without the carried values that its body hands on,
+also through calls and other loops. Shardings do not count.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class Numbering:
         self.keys: list[Any] = []
         self.limit = limit
         self.count = 0
+        self._firsts: dict[int, int] = {}
         self._calls: dict[Any, tuple[tuple[int, ...], int]] = {}
         self._unchanged: dict[Block, list[int]] = {}
 
@@ -112,6 +114,16 @@ class Numbering:
             found = self.table[key] = len(self.keys)
             self.keys.append(key)
         return found
+
+    def again(self, number: int) -> int:
+        """Return another number for a value; no key leads to it."""
+        self.keys.append(self.keys[number])
+        self._firsts[len(self.keys) - 1] = number
+        return len(self.keys) - 1
+
+    def first(self, number: int) -> int:
+        """Return the number that the key of a number leads to."""
+        return self._firsts.get(number, number)
 
     def arguments(self, owner: Any, values: Sequence[Value]) -> list[int]:
         """Number the arguments of a function or a region."""
@@ -335,18 +347,21 @@ class Numbering:
         inner = (*regions, *(region for _, region in called))
         has_effect = has_effects(operation) or any(r.effect != NO_EFFECT for r in inner)
         types = tuple(value.type for value in operation.results)
-        before = effect if has_effect else NO_EFFECT
-        made = Made(name, exact(rest), types, operands, inner, before)
-        number = self.number(made)
-        results = [self.number(Result(number, i)) for i in range(len(types))]
+        alike: dict[int, int] = {}
         if name == "stablehlo.case" and not has_effect:
-            # What all branches give alike does not depend on the choice.
-            columns = zip(*(region.results for region in inner), strict=True)
-            results = [
-                column[0] if len({*column}) == 1 else result
-                for result, column in zip(results, columns)
-            ]
-        return results, number if has_effect else effect
+            alike = _alike(inner)
+            inner = tuple(_without(region, alike) for region in inner)
+        chosen = [i for i in range(len(types)) if i not in alike]
+        before = effect if has_effect else NO_EFFECT
+        kinds = tuple(types[i] for i in chosen)
+        made = Made(name, exact(rest), kinds, operands, inner, before)
+        number = self.number(made)
+        results = dict(alike)
+        for index, i in enumerate(chosen):
+            results[i] = self.number(Result(number, index))
+        return [results[i] for i in range(len(types))], (
+            number if has_effect else effect
+        )
 
     def _one(self, name: str, kind: Type, *operands: int) -> int:
         """Number an operation without attributes."""
@@ -402,3 +417,15 @@ class Numbering:
         ):
             return self.number(key._replace(type=after.type))
         return None
+
+
+def _alike(branches: Sequence[Region]) -> dict[int, int]:
+    """Return the results that all branches give alike, which do not depend on the choice."""
+    columns = zip(*(branch.results for branch in branches), strict=True)
+    return {i: column[0] for i, column in enumerate(columns) if len({*column}) == 1}
+
+
+def _without(branch: Region, dropped: dict[int, int]) -> Region:
+    """Return a branch without some of its results."""
+    kept = [n for i, n in enumerate(branch.results) if i not in dropped]
+    return branch._replace(results=tuple(kept))

@@ -17,6 +17,7 @@ from untrace.readers.stablehlo.elementwise import IMPLIES_BROADCASTS
 from untrace.readers.stablehlo.identities import exact
 from untrace.readers.stablehlo.numbering import Constant, Made, Numbering
 from untrace.readers.stablehlo.static_shapes import DATA_OPERANDS
+from untrace.readers.stablehlo.variables import Variables
 
 _PREDICATE = TensorType((), np.dtype(bool))
 
@@ -30,23 +31,27 @@ class Operands:
         block: Block,
         numbering: Numbering,
         numbers: dict[Value, int],
+        variables: Variables,
     ) -> None:
         """Take the numbers of all values of a function; no other ones can be used."""
         self.module = module
         self.numbering = numbering
         self.numbers = numbers
+        self.variables = variables.of
         self._visible = set(numbers.values())
         self._n_uses = _uses(block)
+        self._makers = _makers(block)
 
     def of(self, operation: Operation) -> list[int]:
-        """Return the numbers that a template is given, before broadcasts it implies."""
+        """Return the variables that a template is given, before broadcasts it implies."""
+        given = [self.variables[value] for value in operation.operands]
         numbers = [self.numbers[value] for value in operation.operands]
         if operation.name == "stablehlo.while":
             bound = self.numbering.unchanged(self.module, operation.regions[1])
-            return [n for i, n in enumerate(numbers) if i not in bound]
+            return [one for i, one in enumerate(given) if i not in bound]
         name = str(operation.attributes.get("call_target_name", operation.name))
         if name in DATA_OPERANDS:
-            return numbers[: DATA_OPERANDS[name]]
+            return given[: DATA_OPERANDS[name]]
         if operation.name in IMPLIES_BROADCASTS:
             return self._before_broadcasts(operation)
         if self.numbering.taken(operation, numbers) is not None:
@@ -54,8 +59,9 @@ class Operands:
         if operation.name == "stablehlo.case":
             made = self.numbering.made(numbers[0])
             if made is not None and self.decides(made, len(operation.regions)):
-                return [made.operands[1 if made.name == "stablehlo.clamp" else 0]]
-        return numbers
+                index = 1 if made.name == "stablehlo.clamp" else 0
+                return [self._operand(operation.operands[0], made, index)]
+        return given
 
     def decides(self, made: Made, n_branches: int) -> bool:
         """Whether a value is a number of a branch as `lax.cond` and `switch` make it."""
@@ -75,11 +81,11 @@ class Operands:
 
         One operand keeps its shape, which is that of the result.
         """
-        numbers = [self.numbers[value] for value in operation.operands]
+        given = [self.variables[value] for value in operation.operands]
         plain = [self._broadcast_of(value) for value in operation.operands]
-        if all(number is not None for number in plain):
-            return numbers
-        return [n if before is None else before for n, before in zip(numbers, plain)]
+        if all(one is not None for one in plain):
+            return given
+        return [one if before is None else before for one, before in zip(given, plain)]
 
     def _broadcast_of(self, value: Value) -> int | None:
         """Return the value that another broadcasts: a scalar, or one of sizes 1."""
@@ -105,7 +111,16 @@ class Operands:
             n_axes == len(after.shape)
             and made.attributes == exact({"broadcast_dimensions": (*range(n_axes),)})
         )
-        return source if is_implied else None
+        return self._operand(value, made, 0) if is_implied else None
+
+    def _operand(self, value: Value, made: Made, index: int) -> int:
+        """Return the variable of an operand of what makes a value."""
+        number, operation = made.operands[index], self._makers.get(value)
+        operands = () if operation is None else operation.operands[index : index + 1]
+        for operand in operands:
+            if self.numbers[operand] == number:
+                return self.variables[operand]
+        return number
 
 
 def _uses(block: Block) -> Counter[Value]:
@@ -115,6 +130,16 @@ def _uses(block: Block) -> Counter[Value]:
         found.update(operation.operands)
         for inner in operation.regions:
             found.update(_uses(inner))
+    return found
+
+
+def _makers(block: Block) -> dict[Value, Operation]:
+    """Return the operation of a block and its regions that makes each value."""
+    found: dict[Value, Operation] = {}
+    for operation in block.operations:
+        found.update(dict.fromkeys(operation.results, operation))
+        for inner in operation.regions:
+            found.update(_makers(inner))
     return found
 
 
