@@ -7,11 +7,11 @@
     python -m tests.corpus.from_stablehlo --corpus harness --source api
     python -m tests.corpus.from_stablehlo --corpus harness --values --records FILE
 
-Every case is lowered by JAX, its text (or its exported bytes) is read, and the jaxpr is
-lowered again. Where that is not the same StableHLO, both modules run at the arguments of
-the case; with `--values` they always do. With `--source` what is read is written as source
-of that level, and verified. With `--records` every outcome is appended to a file, and cases
-of which it holds one are not run again.
+Every case is lowered by JAX, its text is read (or its exported bytes, for symbolic shapes
+in any case), and the jaxpr is lowered again. Where that is not the same StableHLO, both
+modules run at the arguments of the case; with `--values` they always do. With `--source`
+what is read is written as source of that level, and verified. With `--records` every
+outcome is appended to a file, and cases of which it holds one are not run again.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class How(NamedTuple):
 
 def compared(name: str, function: Any, args: tuple[Any, ...], how: How) -> Outcome:
     """Lower a function, read it again, and compare."""
-    via, is_valued = how.via, how.is_valued
+    via = "export" if has_symbolic_sizes(args) else how.via
+    is_valued = how.is_valued
     try:
         jitted = function if hasattr(function, "lower") else jax.jit(function)
         if via == "export":
@@ -101,6 +102,12 @@ def compared(name: str, function: Any, args: tuple[Any, ...], how: How) -> Outco
     values = values_of(reading, given) if is_valued else ""
     source = source_of(reading, how.level) if how.level else ""
     return Outcome(name, verdict, detail, values, source)
+
+
+def has_symbolic_sizes(args: tuple[Any, ...]) -> bool:
+    """Whether sizes have names, which only an exported module says of its arguments."""
+    shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(args)]
+    return any(type(size) is not int for shape in shapes for size in shape)
 
 
 def source_of(reading: Any, level: str) -> str:
