@@ -125,8 +125,10 @@ class Frame:
     ) -> list[Any]:
         """Evaluate what a block makes that is wanted, and return that."""
         idioms = self._idioms_in(block, depth) if known is None else known
-        repeated = self.variables.repeated[block]
-        _share(repeated, values)  # what is known before is not made here at all
+        again: dict[int, list[int]] = {}
+        for variable, number in self.variables.repeated[block].items():
+            again.setdefault(number, []).append(variable)
+        _share(again, values, again)  # what is known before is not made here at all
         needed = self._needed(block, wanted, values, idioms)
         for operation in block.operations:
             made = [self.variables.of[value] for value in operation.results]
@@ -144,7 +146,7 @@ class Frame:
                         results = idiom.function(*args)
                         for one, index in idiom.results.items():
                             values[one] = results[index]
-                        _share(repeated, values, idiom.results)
+                        _share(again, values, idiom.results)
                 if any(n not in values for n in todo) or not todo:
                     results = self._results(operation, values, depth)
                     for number, result in zip(made, results):
@@ -464,13 +466,11 @@ def _maps(values: Values) -> list[Any]:
     return values.maps if isinstance(values, ChainMap) else [values]
 
 
-def _share(
-    repeated: dict[int, int], values: Values, numbers: Iterable[int] | None = None
-) -> None:
-    """Take for what is repeated what is known of its number, or of one of `numbers`."""
-    for variable, number in repeated.items():
-        if number in values and (numbers is None or number in numbers):
-            values[variable] = values[number]
+def _share(again: dict[int, list[int]], values: Values, numbers: Iterable[int]) -> None:
+    """Take for what is repeated what is known of its number, of some numbers."""
+    for number in numbers:
+        if number in values:
+            values.update(dict.fromkeys(again.get(number, ()), values[number]))
 
 
 def _named(operation: Operation, outer: str) -> Any:
