@@ -51,7 +51,10 @@ def replaced_functions() -> dict[str, str]:
         if not _is_known_as_clean(module):
             found |= _replaced_in(name, module)
             _classes[id(module)] = _classes_of(name, module)
-        for label, cls in _classes[id(module)]:
+        classes = _classes.get(id(module))
+        if classes is None:  # another thread is about to note them
+            classes = _classes_of(name, module)
+        for label, cls in classes:
             if not _is_known_as_clean(cls):
                 found |= _replaced_in(label, cls)
     return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))

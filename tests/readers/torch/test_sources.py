@@ -1,5 +1,6 @@
 """Signatures, state, saved files and errors of what torch modules become."""
 
+import concurrent.futures
 import functools
 import os
 import subprocess
@@ -501,3 +502,12 @@ def test_tensors_that_caches_keep_are_not_those_of_another_run():
     assert model(x).tolist() == [2.0, 3.0, 6.0] and type(positions(3)) is torch.Tensor
     with pytest.raises(CaptureError, match=r"of an earlier run is used \(test_sources"):
         untrace.source(Kept())(x)
+
+
+def test_threads_recover_modules_beside_each_other():
+    def recovered(_):
+        return str(untrace.source(Checked())(torch.ones(3)))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        texts = [*pool.map(recovered, range(12))]
+    assert set(texts) == {recovered(0)}

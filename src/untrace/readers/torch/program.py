@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,9 +21,9 @@ from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.modules import Copier
 from untrace.readers.torch.state import Path, at, buffers, nested, parameters, tensors
-from untrace.readers.torch.tensors import RUNS, Tensor, to_array
+from untrace.readers.torch.tensors import RUNS, Runs, Tensor, to_array
 
-RUNS.stale = stale_tensor
+Runs.stale = staticmethod(stale_tensor)
 
 
 class Program(NamedTuple):
@@ -230,14 +231,18 @@ def _without_checks() -> Generator[None, None, None]:
 
 @contextmanager
 def _compiling(is_compiled: bool) -> Generator[None, None, None]:
-    """Let `torch.compiler.is_compiling()` say so, if it is to."""
+    """Let `torch.compiler.is_compiling()` say so, if it is to; to one thread at a time."""
     compiler = torch.compiler
-    before = compiler._is_compiling_flag
-    compiler._is_compiling_flag = before or is_compiled
-    try:
-        yield
-    finally:
-        compiler._is_compiling_flag = before
+    with _ONE_AT_A_TIME:
+        before = compiler._is_compiling_flag
+        compiler._is_compiling_flag = before or is_compiled
+        try:
+            yield
+        finally:
+            compiler._is_compiling_flag = before
+
+
+_ONE_AT_A_TIME = threading.RLock()
 
 
 class _Looked(NamedTuple):
@@ -252,7 +257,8 @@ class _Looked(NamedTuple):
 def _looked(*given: Any) -> tuple[_Looked, bool]:
     """Look at a run of a module; return whether it was told that it is compiled, too."""
     try:
-        return _look(*given), False
+        with _compiling(False):
+            return _look(*given), False
     except ValueNeededError:
         try:
             with _compiling(True):

@@ -6,6 +6,7 @@ A view reads from the tensor that it is a view of, and writes there.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
@@ -18,8 +19,8 @@ from untrace.readers.torch.library import jax_dtype, torch, torch_dtype
 from untrace.recovery.numbers import stand_for_arrays
 
 
-class Runs:
-    """Which run of a module tensors are made in.
+class Runs(threading.local):
+    """Which run of a module tensors are made in, in each thread.
 
     Attributes:
       now: The number of the run.
@@ -48,8 +49,8 @@ class Runs:
 
     def note(self, tensor: Tensor) -> None:
         """Take note of a tensor that this run makes."""
-        key = id(tensor)
-        self.made[key] = weakref.ref(tensor, lambda _: self.made.pop(key, None))
+        key, made = id(tensor), self.made
+        made[key] = weakref.ref(tensor, lambda _: made.pop(key, None))
 
 
 RUNS = Runs()
