@@ -12,6 +12,14 @@ from untrace.cli import main
 from untrace.reduction.interrupts import MAX_HELD, Interrupts
 
 
+@pytest.fixture(autouse=True)
+def _interrupts_are_raised():
+    """What a shell starts in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def failing(x):
     return jnp.sum(jnp.log(jnp.tanh(x) * 2.0 - 1.0) * 3.0)
 
