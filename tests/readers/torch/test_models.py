@@ -16,7 +16,7 @@ from tests.readers.torch.measures import (  # noqa: E402
 # The tokens of the functions by those of the model: in eval and in train mode.
 MODELS = {
     "encoder": (1.9, 2.4),  # of torch's own layers, which its source does not hold
-    "gnn": (0.85, 0.85),
+    "gnn": (0.85, 0.85),  # sizes are `x.shape[0]`, as there
     "gpt": (0.8, 1.0),
     "gru": (2.6, 2.6),  # the same
     "llama": (0.7, 0.7),
