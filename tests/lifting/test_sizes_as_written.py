@@ -342,3 +342,18 @@ def test_variables_that_take_parts_of_shapes():
         "reshape(b, t2 * d2)",
     ):
         assert part in src.text, src.text
+
+
+def of_lists_that_change(x, w):
+    shape = [*x.shape[:-1], 2, -1]
+    shape[0], shape[1] = 1, 6
+    longer = list(x.shape)
+    longer[-1] = 4
+    longer.append(2)
+    return (x @ w).reshape(shape), (x @ w).reshape(longer)
+
+
+def test_lists_that_change_are_not_what_they_were():
+    src = untrace.source(of_lists_that_change)(X, W)
+    assert src.report.strength == "identical" and not src.report.notes
+    assert "reshape([1, 6, 2, -1])" in src.text and "reshape([2, 3, 4, 2])" in src.text

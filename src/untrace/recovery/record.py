@@ -36,6 +36,12 @@ COUNTS_TO_LOCAL = f"{COUNTS_TO}local "
 RETURNED = "return"
 
 
+Bounds = tuple[int | None, int | None]
+"""The bounds of a part of a shape."""
+
+WHOLE: Bounds = (None, None)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Formula:
     """A number, and how it was computed.
@@ -68,7 +74,7 @@ class Formula:
     array: Any = field(default=None, repr=False)
     axis: int = 0
     names: tuple[str, ...] = ()
-    part: tuple[int | None, int | None] = (None, None)
+    part: Bounds = WHOLE
     is_given: bool = False
     in_loop: bool = False
     is_outer: bool = False

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from untrace.recovery.expressions import expression_at
 from untrace.recovery.held_before import array_at
-from untrace.recovery.record import Body, ShapePart
+from untrace.recovery.record import WHOLE, Body, ShapePart
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
-    WHOLE,
     Variables,
     bounds,
     is_tuple,

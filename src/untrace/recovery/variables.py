@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from untrace.recovery.expressions import source_tree
+from untrace.recovery.record import WHOLE, Bounds
 
 
 def size_taken(node: ast.expr) -> tuple[ast.expr, int] | None:
@@ -58,8 +59,6 @@ def variable_of(node: ast.expr) -> str:
 
 
 Position = tuple[int, int]
-Bounds = tuple[int | None, int | None]
-WHOLE: Bounds = (None, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,7 @@ import jax
 from untrace.errors import CaptureError
 from untrace.readers.torch.caches import clear_caches
 from untrace.readers.torch.dispatching import NoChance, Tracing, wrapped
-from untrace.readers.torch.errors import (
-    ValueNeededError,
-    stale_tensor,
-)
+from untrace.readers.torch.errors import ValueNeededError, stale_tensor
 from untrace.readers.torch.library import torch
 from untrace.readers.torch.lowerings.random import KEYS
 from untrace.readers.torch.modules import Copier
@@ -55,10 +52,7 @@ class Program(NamedTuple):
 
 
 def read(
-    module: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    name: str,
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> Program:
     """Make a JAX function, which has a name, of a module and its inputs.
 

@@ -17,7 +17,7 @@ from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import TurnKey, Writer
 from untrace.lifting.spelling import spell
 from untrace.optional import gives, optional
-from untrace.recovery.record import Formula
+from untrace.recovery.record import Bounds, Formula
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM, UNARY
 
@@ -204,7 +204,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     return writer.ref((made[names.index(formula.name)], ""))
 
 
-def shape_of(array: Term, part: tuple[int | None, int | None]) -> Term:
+def shape_of(array: Term, part: Bounds) -> Term:
     """Write `x.shape`, or a part of it between two bounds."""
     ends = ["" if end is None else str(end) for end in part]
     axes = f"[{':'.join(ends)}]" if any(ends) else ""
