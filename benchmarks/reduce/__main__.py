@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 
 import jax
+import jax.numpy as jnp
 
 import untrace
 from benchmarks.reduce.cases import load, names
@@ -145,16 +146,21 @@ def _fails(path: Path) -> bool:
 
 
 def explained(case: ModuleType, title: str) -> str:
-    """List the primitives of the form found by hand that an explanation names.
+    """List the primitives of the form found by hand, or its gradient, that are named.
 
-    With "why", if it says what happens there; "" if it names none.
+    With "why", if the explanation says what happens there; "" if it names none.
     """
     saying = ("Made by", "It takes")
     told = [line for line in title.splitlines() if line.startswith(saying)]
-    known = from_jaxpr(jax.make_jaxpr(case.minimal)(*case.minimal_arguments()))
-    names = dict.fromkeys(eqn.name for eqn in all_equations(known))
+    minimal, args = case.minimal, case.minimal_arguments()
+    jaxprs = [jax.make_jaxpr(minimal)(*args)]
+    if any(run.under == "grad" for run in parse_keep(case.KEEP).runs):
+        gradient = jax.grad(lambda *args: jnp.sum(minimal(*args)))
+        jaxprs.append(jax.make_jaxpr(gradient)(*args))
+    known = [from_jaxpr(jaxpr) for jaxpr in jaxprs]
+    names = dict.fromkeys(eqn.name for block in known for eqn in all_equations(block))
     named = [name for name in names if any(f"`{name}`" in line for line in told)]
-    return ", ".join([*named, *(["why"] if named and "\nWhy:" in title else [])])
+    return ", ".join([*named, *(["why"] if "\nWhy:" in title else [])])
 
 
 def measure(name: str, options: argparse.Namespace, folder: Path) -> Row:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -406,8 +407,9 @@ def _finished(
                 search.enter("find the settings that it needs")
                 keep = with_needed(program, keep, search.judge)
                 search.enter("write it")
+                judge = replace(search.judge, is_brief=False)
                 source, program = reproducer(
-                    program, keep, story(keep), search.judge, is_anonymous
+                    program, keep, story(keep), judge, is_anonymous
                 )
         except KeyboardInterrupt:
             hurry(search)

@@ -131,6 +131,20 @@ def test_classic_trap_is_explained(number: int) -> None:
     assert "why:" in str(found) and "mend:" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("trap", "function", "x"),
+    [
+        ("too large for the dtype", lambda x: x.astype(jnp.float16) * 2, 9e4),
+        ("overflow", lambda x: x * x + 1, 1e30),
+        ("overflow", lambda x: x / 1e-30, 1e30),
+        ("division by 0", lambda x: x / 0.0, 1e30),
+    ],
+)
+def test_what_is_too_large_is_explained(trap: str, function: Any, x: float) -> None:
+    found = untrace.nan_origin(function, kind="inf")(np.float32([1, x]))
+    assert found is not None and found.trap == trap
+
+
 def test_where_the_user_wrote_it_is_said() -> None:
     found = untrace.nan_origin(with_log_of_negative)(X)
     assert found is not None and found.origin is not None
@@ -139,6 +153,17 @@ def test_where_the_user_wrote_it_is_said() -> None:
     assert found.origin.place.startswith("test_nan_origin.py:")
     assert found.values == (-95.0,) and found.n_bad == 1
     assert np.isnan(found.result)
+
+
+def test_a_call_of_several_lines_is_quoted_as_a_whole() -> None:
+    def f(x: Any) -> Any:
+        return jnp.log(
+            x - 1,  # is negative
+        )
+
+    found = untrace.nan_origin(f)(X * 0)
+    assert found is not None and found.origin is not None
+    assert found.origin.text == "jnp.log(x - 1)"
 
 
 def test_a_bad_input_is_said_to_be_one() -> None:

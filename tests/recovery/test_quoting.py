@@ -163,6 +163,17 @@ def test_long_statements_are_shortened(tmp_path):
     assert len(line) < MAX_LENGTH + 20
 
 
+def test_of_a_long_statement_a_part_is_quoted(tmp_path):
+    products = ",\n        ".join(f"jnp.sin(x * {i}.0)" for i in range(1, 30))
+    module = load(
+        tmp_path / "long.py",
+        "import jax.numpy as jnp\n\n\ndef f(x):\n    return (\n"
+        f"        {products},\n        jnp.log(\n            x\n        ),\n    )\n",
+    )
+    reduction = untrace.reduce(module.f, keep="inf()")(jnp.float32(0))
+    assert "# jnp.log(x)  (long.py:" in str(reduction.source)
+
+
 def test_code_without_a_file_has_its_place():
     space = {}
     exec(compile("def f(x):\n    return x + x\n", "<made>", "exec"), space)

@@ -18,6 +18,7 @@ from untrace.reduction.keeping.failures import Hangs
 from untrace.reduction.keeping.values import Nan
 from untrace.reduction.outcome import Outcome
 from untrace.reduction.program import all_equations
+from untrace.reduction.search import Search
 from untrace.reduction.trials import Judge, prepare
 
 X = np.float32(6)
@@ -118,6 +119,62 @@ def test_what_hangs_with_its_control_is_not_waited_for_twice():
     assert Judge(Hangs(1.0), Answers("ok", "timeout")).judge(trial).is_interesting
     both = Nan() & Hangs(1.0)
     assert both.is_slow
+
+
+class Lasting(Executor):
+    """Runs programs that last as long as there are equations, without waiting."""
+
+    def __init__(self, seconds):
+        self.seconds, self.limits = seconds, []
+
+    def submit(self, function, job):
+        limit, spent = job.run.timeout_s, self.seconds(job)
+        self.limits.append(limit)
+        status, seconds = ("timeout", {}) if spent > limit else ("ok", {"run": spent})
+        done = Future()
+        done.set_result(
+            Outcome(status, "run" if seconds == {} else "done", seconds=seconds)
+        )
+        return done
+
+
+def sines(n):
+    """A program of some equations."""
+
+    def f(x):
+        for _ in range(n):
+            x = jnp.sin(x)
+        return x
+
+    return program_from(jax.make_jaxpr(f)(X), (X,), ("x",), "f")
+
+
+def found_hanging(seconds):
+    """Accept ever smaller programs; return the search and the time limits."""
+    executor = Lasting(seconds)
+    judge = Judge(Hangs(60.0), executor, is_brief=True)
+    judge.recent_s.append(0.5)
+    search = Search(sines(9), judge)
+    for n in (6, 3, 2):
+        assert search.first([sines(n)])
+    return search, executor.limits
+
+
+def test_what_hangs_is_waited_for_briefly_and_then_confirmed():
+    search, limits = found_hanging(lambda job: 1e9)
+    assert limits == [3.0] * 3
+    assert search.make_sure() and search.make_sure()
+    assert limits == [3.0] * 3 + [60.0]  # once
+    assert search.sure is search.best and search.size.equations == 2
+
+
+def test_what_is_slow_and_ends_is_no_program_that_hangs():
+    search, limits = found_hanging(lambda job: 10.0 * job.text.count("jnp.sin"))
+    assert not search.make_sure()
+    assert search.size.equations == 9 and search.best is search.sure
+    assert not search.first([sines(6)] * 2) and limits[-1] == 60.0
+    assert search.first([sines(7)])
+    assert search.to_confirm[0] is search.best
 
 
 def test_of_what_fails_now_and_then_no_control_is_told():

@@ -137,6 +137,17 @@ def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, to
     assert told in " ".join(map(str, explanation(program, keep, Judge(keep))))
 
 
+def test_a_loop_that_does_not_end_is_named():
+    def f(x):
+        y = jnp.sin(x) + jnp.cos(x) * jnp.tanh(x) - x
+        return jax.lax.while_loop(lambda y: y < 9, lambda y: y * 1, y)
+
+    x = (np.float32(1),)
+    program = program_from(jax.make_jaxpr(f)(*x), x, ("x",), "f")
+    (said,) = explanation(program, untrace.keep.hangs(), None)
+    assert "takes the `while` that does not end, from test_explaining.py:" in str(said)
+
+
 def test_what_was_cut_off_is_found_out_before_the_failure_is_pinned(monkeypatch):
     x = (np.float32(0),)
     program = program_from(jax.make_jaxpr(masked)(*x), x, ("x",), "f")

@@ -6,6 +6,8 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from jax.extend.core import primitives
 
 import untrace
 from untrace import keep
@@ -120,3 +122,34 @@ def test_updates_of_constants_at_constant_places_are_short():
     assert "ScatterDimensionNumbers" not in text
     assert "    return jnp.sort(" in text
     assert len(text.splitlines()) < 35
+
+
+@pytest.mark.parametrize(
+    ("primitive", "params", "call"),
+    [
+        ("cbrt", {}, "jnp.cbrt(x)"),
+        ("copy", {}, "jnp.copy(x)"),
+        (
+            "fft",
+            dict(fft_type=jax.lax.FftType.RFFT, fft_lengths=(2,)),
+            "jnp.fft.rfft(x)",
+        ),
+        (
+            "reduce_window_max",
+            dict(
+                **dict.fromkeys(("window_dimensions", "window_strides"), (2, 1)),
+                **dict.fromkeys(("base_dilation", "window_dilation"), (1, 1)),
+                padding=((0, 0), (0, 0)),
+            ),
+            "jax.lax.reduce_window(x, -jnp.inf, jax.lax.max,",
+        ),
+    ],
+)
+def test_primitives_have_the_function_of_their_name(primitive, params, call):
+    bound = getattr(primitives, f"{primitive}_p").bind
+    program = program_from(
+        jax.make_jaxpr(lambda x: bound(x, **params))(X), (X,), ("x",), "f"
+    )
+    predicate = keep.contains(primitive)
+    text = str(reproducer(program, predicate, Story("f", 1), Judge(predicate))[0])
+    assert call in text and "bind(x" not in text.replace("bound(x", "")

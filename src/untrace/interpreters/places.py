@@ -11,7 +11,11 @@ from typing import Any
 from untrace import jaxapi
 from untrace.interpreters.evaluate import Place
 from untrace.parsing import parse
+from untrace.recovery.quoting import MAX_LENGTH, on_one_line
 from untrace.syntax.precedence import SYMBOLS
+
+Extent = tuple[int, int, int, int]
+"""First line, first column, last line and last column, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Origin:
       line: The line, from 1; 0 if it is not known. Without a file: of the text that the
         equation was read from.
       function: The function that it is in.
-      text: The line as it is in the file.
+      text: The line as it is in the file; the call alone if it takes several.
       scopes: The name stack: `jax.named_scope`s and transformations.
       path: The calls, turns and branches that it is in, outermost first.
       calls: The functions that the user's code called there, and those of JAX.
@@ -76,7 +80,7 @@ def origin_of(equation: Any, path: Sequence[Place]) -> Origin:
     stacks = [str(info.name_stack) for info in reversed(around)]
     line, text = (frame is None and jaxapi.text_line(equation.source_info)) or (0, "")
     if frame is not None:
-        text = linecache.getline(frame.file, frame.place[0]).strip()
+        text = _text(frame.file, frame.place)
         calls.add(_called(frame.file, frame.place))
     return Origin(
         frame.file if frame else "",
@@ -91,18 +95,17 @@ def origin_of(equation: Any, path: Sequence[Place]) -> Origin:
     )
 
 
-def _called(file: str, place: tuple[int, int, int, int]) -> str:
+def _text(file: str, place: Extent) -> str:
+    """Return the line of an expression, or, of one with several, all on one line."""
+    line = linecache.getline(file, place[0]).strip()
+    whole = on_one_line(_expression(file, place)) if place[2] > place[0] else ""
+    return whole if 0 < len(whole) <= MAX_LENGTH else line
+
+
+def _called(file: str, place: Extent) -> str:
     """Return what the expression at a place calls: a name, or an operator."""
-    first, start, last, end = place
-    lines = [linecache.getline(file, n) for n in range(first, last + 1)]
-    if not lines or not all(lines):
-        return ""
-    # Columns count bytes.
-    encoded = [line.encode() for line in lines]
-    encoded[-1] = encoded[-1][:end]
-    encoded[0] = encoded[0][start:]
     try:
-        tree = parse(f"({b''.join(encoded).decode()})", "eval").body
+        tree = parse(f"({_expression(file, place)})", "eval").body
     except (SyntaxError, ValueError):
         return ""
     if isinstance(tree, ast.Call):
@@ -111,3 +114,16 @@ def _called(file: str, place: tuple[int, int, int, int]) -> str:
     if isinstance(tree, ast.BinOp):
         return SYMBOLS[type(tree.op)]
     return ""
+
+
+def _expression(file: str, place: Extent) -> str:
+    """Return what stands at a place; "" if it is not there any more."""
+    first, start, last, end = place
+    lines = [linecache.getline(file, n) for n in range(first, last + 1)]
+    if not lines or not all(lines):
+        return ""
+    # Columns count bytes.
+    encoded = [line.encode() for line in lines]
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][start:]
+    return b"".join(encoded).decode(errors="replace")

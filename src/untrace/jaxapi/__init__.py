@@ -173,6 +173,7 @@ from untrace.jaxapi.kernels import (
 from untrace.jaxapi.kernels import (
     with_kernel_names as with_kernel_names,
 )
+from untrace.jaxapi.linear_solves import LinearSolve
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted
 from untrace.jaxapi.made import inner_partial as inner_partial
@@ -371,6 +372,7 @@ __all__ = [
     "JaxprInputEffect",
     "JaxprLiteral",
     "KeyTy",
+    "LinearSolve",
     "NDIndexer",
     "NamedAxisEffect",
     "PRNGImpl",

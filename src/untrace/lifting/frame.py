@@ -40,7 +40,7 @@ from untrace.lifting.rules.when import dtype_name
 from untrace.lifting.steps import callee
 from untrace.optional import gives, optional
 from untrace.progress import tick
-from untrace.recovery.quoting import quoted
+from untrace.recovery.quoting import closely_quoted, quoted
 from untrace.syntax.names import Scope, identifier
 from untrace.syntax.text import comment
 
@@ -163,7 +163,7 @@ class Frame:
 
     def _add_origin(self, eqn: Equation) -> None:
         """Comment on where statements come from, once for each group of them."""
-        origin = origin_of(eqn)
+        origin = origin_of(eqn, self.lifter.options.quotes)
         if origin is None or origin == self.origin:
             return
         text, is_backward = origin
@@ -487,10 +487,16 @@ def _closed_over_together(block: Block) -> dict[Value, set[Value]]:
 
 
 @optional(gives(None))
-def origin_of(eqn: Equation) -> tuple[str, bool] | None:
-    """Return what an equation comes from, and whether it is of a backward pass."""
+def origin_of(eqn: Equation, is_close: bool) -> tuple[str, bool] | None:
+    """Return what an equation comes from, and whether it is of a backward pass.
+
+    Args:
+      eqn: The equation.
+      is_close: Whether a part of a long statement is wanted.
+    """
+    quote = closely_quoted if is_close else quoted
     made = jaxapi.origin(eqn.source_info)
-    return made and (quoted(made.code, made.lasti), made.is_backward)
+    return made and (quote(made.code, made.lasti), made.is_backward)
 
 
 @optional(gives(""))

@@ -55,6 +55,7 @@ PRINTERS = [
     "reductions",
     "roots",
     "sharded",
+    "solves",
     "state",
 ]
 for _name in PRINTERS:

@@ -25,8 +25,8 @@ from untrace.parsing import parse
 from untrace.recovery.instructions import listing_of
 from untrace.recovery.sites import once_per_site
 
-MAX_LENGTH = 160
-"""Of a statement, in characters; longer ones end in `...`."""
+MAX_LENGTH = 90
+"""Of a quotation, in characters."""
 _no_warnings = jaxapi.ThreadFilter("ignore")
 
 
@@ -66,6 +66,20 @@ class File:
 @once_per_site
 def quoted(code: types.CodeType, lasti: int) -> str:
     """Quote the statement of an instruction on one line, and say where it stands."""
+    return _quoted(code, lasti, is_close=False)
+
+
+@optional(gives(""))
+@once_per_site
+def closely_quoted(code: types.CodeType, lasti: int) -> str:
+    """Quote the statement of an instruction, or of a long one a part of it.
+
+    That is the longest expression with the instruction for which there is room.
+    """
+    return _quoted(code, lasti, is_close=True)
+
+
+def _quoted(code: types.CodeType, lasti: int, is_close: bool) -> str:
     row, column = position(code, lasti)
     name = code.co_filename.replace("\\", "/").rpartition("/")[2]
     file = confirmed(code)
@@ -73,7 +87,9 @@ def quoted(code: types.CodeType, lasti: int) -> str:
     if file is None or node is None:
         whole = f"{name}:{row}"
     else:
-        whole = f"{_shortened(_one_line(node, file))}  ({name}:{node.lineno})"
+        place = _place(code, lasti) if is_close else NOWHERE
+        text, line = _quotation(node, file, place)
+        whole = f"{text}  ({name}:{line})"
     return "".join(char if char.isprintable() else "?" for char in whole)
 
 
@@ -104,9 +120,19 @@ def code_with(filename: str, function: str, place: Sequence[int]) -> Any:
 
 def position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
-    positions = listing_of(code).positions
-    row, _, column, _ = (*positions[lasti // 2 : lasti // 2 + 1], (None,) * 4)[0]
+    row, _, column, _ = _place(code, lasti)
     return row or code.co_firstlineno, column or 0
+
+
+def _place(code: types.CodeType, lasti: int) -> Place:
+    positions = listing_of(code).positions
+    return (*positions[lasti // 2 : lasti // 2 + 1], NOWHERE)[0]
+
+
+Place = tuple[int | None, int | None, int | None, int | None]
+"""First line, last line, first column and last column, in bytes."""
+
+NOWHERE: Place = (None, None, None, None)
 
 
 # ---- the file ----------------------------------------------------------------------
@@ -213,16 +239,42 @@ def inner_statements(node: Any) -> list[Any]:
     )
 
 
-def _one_line(node: ast.stmt, file: File) -> str:
-    """Write a statement on one line, as it stands there if that is possible.
+def _quotation(node: ast.stmt, file: File, place: Place) -> tuple[str, int]:
+    """Quote a statement, or a part of it that holds a place; return the line, too."""
+    whole = _one_line(node, file)
+    if len(whole) > MAX_LENGTH:
+        for part in _expressions_around(node, place):
+            text = _one_line(part, file)
+            if len(text) <= MAX_LENGTH:
+                return text, part.lineno
+    return _shortened(whole), node.lineno
+
+
+def _expressions_around(node: ast.stmt, place: Place) -> Iterator[ast.expr]:
+    """Yield the expressions of a statement that hold a place, outermost first."""
+    row, end_row, column, end_column = place
+    if row is None or end_row is None or column is None or end_column is None:
+        return
+    for part in ast.walk(node):  # what holds another one comes before it
+        if (
+            isinstance(part, ast.expr)
+            and (part.lineno, part.col_offset) <= (row, column)
+            and (end_row, end_column)
+            <= (part.end_lineno or 0, part.end_col_offset or 0)
+        ):
+            yield part
+
+
+def _one_line(node: ast.stmt | ast.expr, file: File) -> str:
+    """Write a statement or expression on one line, as it stands there if that is possible.
 
     Of one with others inside there is only the head.
     """
-    if hasattr(node, "body") or hasattr(node, "cases"):
+    if isinstance(node, ast.stmt) and (hasattr(node, "body") or hasattr(node, "cases")):
         return _head(node)
     text = ast.get_source_segment("".join(file.lines), node) or ""
     for is_shorter in (True, False):
-        joined = _joined(text, is_shorter)
+        joined = on_one_line(text, is_shorter)
         if _is_same(joined, node):
             return joined
     return " ".join(ast.unparse(node).split("\n"))
@@ -236,17 +288,23 @@ def _head(node: ast.stmt) -> str:
     return ast.unparse(head).strip()
 
 
-def _is_same(text: str, node: ast.stmt) -> bool:
+def _is_same(text: str, node: ast.stmt | ast.expr) -> bool:
     """Whether a text is a statement; `return` needs no function to be parsed."""
+    is_expression = isinstance(node, ast.expr)
     try:
-        module = parse(text)
+        tree = parse(text, "eval" if is_expression else "exec")
     except (SyntaxError, ValueError):
         return False
-    return [ast.dump(found) for found in module.body] == [ast.dump(node)]
+    found = [tree.body] if isinstance(tree, ast.Expression) else tree.body
+    return [*map(ast.dump, found)] == [ast.dump(node)]
 
 
-def _joined(text: str, is_shorter: bool) -> str:
-    """Join lines, without comments; leave out commas before a closing bracket."""
+def on_one_line(text: str, is_shorter: bool = True) -> str:
+    """Join lines, without comments; leave out commas before a closing bracket.
+
+    >>> on_one_line("jnp.log(\\n    x,  # is 0\\n)")
+    'jnp.log(x)'
+    """
     joined = ""
     for row in _rows(text):
         if is_shorter and row.startswith(_CLOSING):

@@ -244,8 +244,9 @@ class _Evaluator:
 
     def equation(self, eqn: Equation, operands: list[Any]) -> Sequence[Any]:
         rewritten = self.edits.rewritten.get(eqn)
-        if rewritten is not None:
-            return rewritten(operands)
+        made = None if rewritten is None else rewritten(operands)
+        if made is not None:
+            return made
         opening = self.edits.opened.get(eqn)
         if opening is not None:
             with evaluation.opened_call(eqn):

@@ -77,6 +77,7 @@ CHANGES = (
     ),
     Change("drawn from [-1.5, -0.5]", lambda x, rng: -rng.uniform(0.5, 1.5, x.shape)),
     Change("ten thousand times them", lambda x, rng: x * 1e4),
+    Change("set to 0", lambda x, rng: np.zeros(x.shape)),
     Change(
         "ten thousand times them, integers 0", lambda x, _: x * 1e4, lambda x: x - x
     ),

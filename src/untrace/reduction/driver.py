@@ -203,7 +203,8 @@ def controlled(program: Program, pinned: Pinned, plan: Plan) -> tuple[Program, s
         return program, ""
     if pinned.rate < 1 and pinned.keep.depends_on_values:
         return program, UNSURE
-    return with_control(program, pinned.keep, Judge(pinned.keep, plan.executor))
+    judge = Judge(pinned.keep, plan.executor, is_brief=True)
+    return with_control(program, pinned.keep, judge)
 
 
 def _attempts(rate: float) -> int:
@@ -303,7 +304,9 @@ def search_smallest(
     Returns:
       The search, and why it ended early ("" if it did not).
     """
-    judge = Judge(pinned.keep, plan.executor, pinned.attempts, pinned.repeats)
+    judge = Judge(
+        pinned.keep, plan.executor, pinned.attempts, pinned.repeats, is_brief=True
+    )
     search = earlier or Search(program, judge, plan.jobs, plan.limits)
     search.outcomes = search.outcomes or pinned.outcomes
     search.notify = _noting(search, plan, journal)
@@ -395,9 +398,11 @@ def search_and_confirm(
         if found is search.best:
             return search, found, verdict, why
         search.fall_back(found)
+        search.judge = replace(search.judge, is_brief=False)
         if why or n_falls == MAX_FALLS:
             return search, found, verdict, why
         n_falls += 1
+        search.go_on()
         search, why = search_smallest(found, pinned, plan, journal, search)
 
 
@@ -409,8 +414,8 @@ def confirmed(search: Search, pinned: Pinned) -> tuple[Program, Verdict]:
     """
     is_sure = pinned.rate == 1 and not pinned.keep.is_measured
     attempts = pinned.attempts if is_sure else max(3, pinned.attempts)
-    judge = replace(search.judge, attempts=attempts)
-    for program in reversed(search.earlier):
+    judge = replace(search.judge, attempts=attempts, is_brief=False)
+    for program in search.to_confirm:
         trial = prepare(program, pinned.keep)
         if trial is None:
             continue

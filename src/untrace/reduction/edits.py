@@ -28,7 +28,7 @@ class Held:
 
 
 Substitute = Atom | Held
-Rewriting = Callable[[list[Any]], Sequence[Any]]
+Rewriting = Callable[[list[Any]], Sequence[Any] | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,8 @@ class Edits:
       constants: Arrays in the place of those that sub-programs hold.
       inputs: New values of inputs of the program, which may have other types; or
         functions of what they hold, which change the control inputs alike.
-      rewritten: Functions from operands to results in the place of equations.
+      rewritten: Functions from operands to results in the place of equations, which stay
+        where one returns None.
     """
 
     outputs: tuple[Atom, ...] | None = None

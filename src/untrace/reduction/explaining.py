@@ -24,6 +24,7 @@ from untrace.reduction.keeping.base import Blamed
 from untrace.reduction.keeping.values import Differs
 from untrace.reduction.program import Program, all_equations, sub_blocks
 from untrace.reduction.trials import Judge, job_of
+from untrace.reduction.wording import listed
 from untrace.syntax.text import is_comment
 
 _OF_AN_INFINITY = ("0 * inf", "inf - inf")
@@ -48,7 +49,8 @@ class Said(NamedTuple):
     line: str = ""
 
     def __str__(self) -> str:
-        return f"{self.sentence}: {self.line}." if self.line else f"{self.sentence}."
+        line = self.line.rstrip("\\ ").removesuffix(",")
+        return f"{self.sentence}: {line}." if line else f"{self.sentence}."
 
     def beside(self, text: str) -> str:
         """Return the sentence; without the line, where a text has it in a comment."""
@@ -69,13 +71,15 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]
       Which equation it is, counted from 0 with those of sub-programs, the line of the
       original that it comes from, and for a classic trap what happens and how it is
       usually mended. Nothing of that which is not known: several equations may be meant.
-      Of two ways that differ, where they part. Where none is to blame, the few that
-      are left.
+      Of two ways that differ, where they part; of what does not end, the loop. Where
+      none is to blame, the few that are left.
     """
     blamed = keep.blamed
     if blamed is None:
         parted = _parted(program, keep, judge)
-        return _needed(program) if parted is None else parted
+        if parted is not None:
+            return parted
+        return (keep.is_slow and _endless(program)) or _needed(program)
     looked = _gradient_of(program) if blamed.under == "grad" else program
     if looked is None or blamed.under not in (None, "grad"):
         return []
@@ -112,13 +116,23 @@ def _mended(why: str, mend: str) -> list[Said]:
     return [Said(text.removesuffix(".")) for text in told]
 
 
+def _endless(program: Program) -> list[Said]:
+    """Name the loop of a program that does not end; nothing if it has several."""
+    everything = _numbered(program.block, program.block.jaxpr)
+    loops = [own for eqn, own in everything if eqn.name == "while"]
+    if len(loops) != 1:
+        return []
+    told = "It takes the `while` that does not end"
+    return [_said(told, origin_of(loops[0], ()))]
+
+
 def _needed(program: Program) -> list[Said]:
     """Name the equations that are left: each of them is needed."""
     left = list(_numbered(program.block, program.block.jaxpr))
     names = list(dict.fromkeys(f"`{eqn.name}`" for eqn, _ in left))
     if not 0 < len(left) <= MAX_NEEDED:
         return []
-    told = f"It takes {' and '.join(names)}"
+    told = f"It takes {listed(names)}"
     return [_said(told, origin_of(left[0][1], ())) if len(left) == 1 else Said(told)]
 
 

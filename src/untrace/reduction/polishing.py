@@ -10,13 +10,15 @@ be better.
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from untrace import jaxapi
@@ -53,19 +55,20 @@ def look(source: Source) -> Look:
 
 
 def with_public_calls(
-    program: Program, tables: Iterable[Mapping[str, Call]]
+    program: Program, tables: Iterable[Callable[[str], Call | None]]
 ) -> Iterator[Program | None]:
     """List the programs with other calls in the place of primitives: all, then single.
 
     Args:
       program: The program.
-      tables: What to call for which primitives, `PUBLIC` and `SHORTER`.
+      tables: What to call for which primitives, `public_call` and `shorter_call`.
     """
     eqns = list(open_equations(program.block))
     if len(eqns) > MAX_EQUATIONS:
         return
     for table in tables:
-        rewritten = {e: _calling(e, table[e.name]) for e in eqns if e.name in table}
+        calls = ((e, table(e.name)) for e in eqns)
+        rewritten = {e: _calling(e, call) for e, call in calls if call is not None}
         if rewritten:
             yield apply(program, Edits(rewritten=rewritten))
         if len(rewritten) > 1:
@@ -74,9 +77,12 @@ def with_public_calls(
 
 
 def _calling(eqn: Equation, call: Call) -> Rewriting:
-    def rewriting(operands: list[Any]) -> Sequence[Any]:
+    def rewriting(operands: list[Any]) -> Sequence[Any] | None:
         with evaluation.opened_call(eqn):  # the line of the user stays
-            made = call(operands, dict(eqn.params))
+            try:
+                made = call(operands, dict(eqn.params))
+            except Exception:  # the function takes less than the primitive
+                return None
         return made if isinstance(made, list) else [made]
 
     return rewriting
@@ -171,6 +177,33 @@ def _svd(operands: list[Any], params: Params) -> list[Any]:
     return [s, u, vh]
 
 
+def _linear_solve(operands: list[Any], params: Params) -> list[Any]:
+    jaxprs = [None if block is None else block.jaxpr for block in params["jaxprs"]]
+    solve = jaxapi.LinearSolve(jaxprs, params["const_lengths"])
+    return solve.called(operands, is_symmetric=False)
+
+
+def _pooled(function: Any, initial: Callable[[Any], Any]) -> Call:
+    """Return `lax.reduce_window` with a function and the number it begins with."""
+
+    def call(operands: list[Any], params: Params) -> Any:
+        (operand,) = operands
+        zero = initial(jnp.asarray(operand).dtype)
+        return lax.reduce_window(operand, zero, function, **params)
+
+    return call
+
+
+def _lowest(dtype: Any) -> Any:
+    is_float = jnp.issubdtype(dtype, jnp.inexact)
+    return np.array(-np.inf if is_float else jnp.iinfo(dtype).min, dtype)
+
+
+def _highest(dtype: Any) -> Any:
+    is_float = jnp.issubdtype(dtype, jnp.inexact)
+    return np.array(np.inf if is_float else jnp.iinfo(dtype).max, dtype)
+
+
 def _sort(operands: list[Any], params: Params) -> list[Any]:
     names = ("dimension", "is_stable", "num_keys")
     return list(lax.sort(tuple(operands), **{name: params[name] for name in names}))
@@ -191,6 +224,12 @@ PUBLIC: dict[str, Call] = {
     "while": _while,
     "scan": _scan,
     "sort": _sort,
+    "custom_linear_solve": _linear_solve,
+    "copy": lambda operands, _: jnp.copy(*operands),
+    "add_any": lambda operands, _: lax.add(*operands),
+    "reduce_window_max": _pooled(lax.max, _lowest),
+    "reduce_window_min": _pooled(lax.min, _highest),
+    "reduce_window_sum": _pooled(lax.add, lambda dtype: np.zeros((), dtype)),
     **{
         f"scatter{kind}": _scatter(getattr(lax, f"scatter{kind.replace('-', '_')}"))
         for kind in ("", "-add", "-sub", "-mul", "-min", "-max")
@@ -198,6 +237,29 @@ PUBLIC: dict[str, Call] = {
     },
 }
 """What to call in the place of a primitive: functions of its operands and params."""
+
+
+def public_call(name: str) -> Call | None:
+    """Return what to call in the place of a primitive; None if there is nothing.
+
+    Most have a function of their name in `jax.lax`, whose keywords are those of their
+    params that it takes.
+
+    >>> public_call("cbrt")([8.0], {})
+    Array(2., dtype=float32, weak_type=True)
+    """
+    function = getattr(lax, name.replace("-", "_"), None) or getattr(
+        lax.linalg, name, None
+    )
+    if name in PUBLIC or not callable(function):
+        return PUBLIC.get(name)
+
+    def call(operands: list[Any], params: Params) -> Any:
+        taken = inspect.signature(function).parameters
+        return function(*operands, **{k: v for k, v in params.items() if k in taken})
+
+    return call
+
 
 SHORTER: dict[str, Call] = {
     "scatter": _at("set"),
@@ -208,6 +270,11 @@ SHORTER: dict[str, Call] = {
     "sort": _sort_one,
 }
 """Likewise, for what can be written without `bind`, but at length."""
+
+
+def shorter_call(name: str) -> Call | None:
+    """Return what is shorter to read than a primitive; None if there is nothing."""
+    return SHORTER.get(name)
 
 
 # ---- inputs ---------------------------------------------------------------------------

@@ -32,10 +32,10 @@ from untrace.reduction.explaining import Said
 from untrace.reduction.inlining import with_own_functions
 from untrace.reduction.keeping import Keep, scripts
 from untrace.reduction.polishing import (
-    PUBLIC,
-    SHORTER,
     drawn_values,
     look,
+    public_call,
+    shorter_call,
     with_public_calls,
 )
 from untrace.reduction.program import Program
@@ -162,9 +162,8 @@ class _Writer:
         """Return a better text with public calls; None if there is none."""
         before = look(source)
         # What names equations asks for few of them, not for a short text.
-        tables = [] if self.keep.named(program) else [SHORTER]
-        if before.binds:
-            tables.insert(0, PUBLIC)
+        tables = [public_call] if before.binds else []
+        tables += [] if self.keep.named(program) else [shorter_call]
         for other in with_public_calls(program, tables):
             made = None if other is None else self.written(other, source.options.level)
             if other is None or made is None or not look(made) < before:
@@ -198,9 +197,8 @@ def _written(
     write = untrace_anonymous if is_anonymous else untrace_captured
     try:
         with _unverified.entered():
-            comments = "none" if is_anonymous else "origin"
             described = replace(captured(program), is_exact=is_exact)
-            return write(described, Options(level, comments=comments))
+            return write(described, Options(level, quotes=not is_anonymous))
     except LiftingError:
         return None
 

@@ -115,6 +115,7 @@ class Search:
       pass_name: The pass that runs, for the history.
       others: The smallest program that fails in each other way.
       earlier: The last accepted programs.
+      sure: The last program that was given all of its time, where failing takes that.
       unfit: Why candidates could not be run, which is no failure of the program.
       outcomes: What was seen of the best program, as far as it is known.
       settled: What was found by bisection, or grown in vain; it is not searched again.
@@ -141,6 +142,7 @@ class Search:
         self.pass_name = "start"
         self.others: dict[str, Program] = {}
         self.earlier: deque[Program] = deque([start], maxlen=MAX_EARLIER)
+        self.sure = start
         self.settled: set[object] = set()
         self.is_hurried = False
         self.n_passed = 0
@@ -173,14 +175,49 @@ class Search:
         self.judge = replace(self.judge, is_stopped=False)
         close_servers()
 
+    def make_sure(self) -> bool:
+        """Run the best program for as long as a failure takes, if it was not yet.
+
+        Should it come to an end, the search goes back to the last one that did not, and
+        all are given that time from then on.
+
+        Returns:
+          Whether the best program is still the best.
+        """
+        is_brief = self.judge.is_brief and self.judge.keep.is_slow
+        if not is_brief or self.best is self.sure:
+            return True
+        judge = replace(self.judge, is_brief=False)
+        self.stats.runs += 1
+        if judge.judge_program(self.best):
+            self.sure = self.best
+            return True
+        self.judge = judge
+        between = [p for p in self.earlier if p not in (self.sure, self.best)]
+        self.fall_back(self.sure)
+        for program in between:  # some of them may fail
+            self.verdicts.pop(self.digest(program), None)
+        return False
+
+    @property
+    def to_confirm(self) -> list[Program]:
+        """List the programs that may be the result, best first."""
+        if self.judge.is_brief and self.judge.keep.is_slow:
+            return list(dict.fromkeys((self.best, self.sure)))
+        return [*reversed(self.earlier)]
+
     def fall_back(self, program: Program) -> None:
         """Go back to an earlier program: those after it do not fail any more."""
         while self.earlier and self.earlier[-1] is not program:
             self.verdicts[self.digest(self.earlier.pop())] = False
+        self.earlier.extend(() if self.earlier else (program,))
         self.best, self.size = program, measure(program)
         self.outcomes = ()
         while self.history and self.history[-1].size < self.size:
             self.history.pop()
+
+    def go_on(self) -> None:
+        """Search again after `close`."""
         self._pool = ThreadPoolExecutor(self.n_jobs)
 
     def enter(self, name: str) -> None:

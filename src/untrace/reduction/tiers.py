@@ -106,6 +106,8 @@ def run_all(search: Search) -> None:
     """Run every tier to its end."""
     for tier in (STRUCTURE, TOGETHER, INSIDE, LAST):
         run_tier(search, tier)
+        if not search.make_sure():
+            run_tier(search, tier)
 
 
 def run_tier(search: Search, passes: tuple[Pass, ...]) -> None:

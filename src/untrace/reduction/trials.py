@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,14 @@ MAX_LOST = 1
 
 MAX_LOST_IN_A_ROW = 3
 """Jobs lost one after the other, after which workers are taken to be of no use."""
+
+
+BRIEF, BRIEF_S = 4, 1.0
+"""How much longer a candidate may take than the last ones that came to an end, in times
+and in seconds, before it counts as one that hangs, until that is confirmed; the first is
+given so large a part of the limit."""
+
+N_RECENT = 8
 
 
 class Exhausted(Exception):
@@ -182,6 +191,9 @@ class Judge:
       notes: What the user should know.
       suspects: Kinds of equations that did not run by themselves; see `values`.
       longest_s: The longest that a program took that came to an end.
+      recent_s: What the last ones took.
+      is_brief: Where failing takes the whole time limit, programs are not given all of it;
+        what is found so has to be confirmed.
       n_lost: Jobs that were lost in a row, up to now.
       is_stopped: Nobody waits for its verdicts any more: nothing more is run.
     """
@@ -193,6 +205,8 @@ class Judge:
     notes: list[str] = field(default_factory=list[str])
     suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     longest_s: float = 0.0
+    recent_s: deque[float] = field(default_factory=lambda: deque(maxlen=N_RECENT))
+    is_brief: bool = False
     n_lost: int = 0
     is_stopped: bool = False
 
@@ -270,8 +284,17 @@ class Judge:
         is_fine = not others or self.keep.is_fine(others, trial.program)
         return Verdict(is_fine, None, seen)
 
+    def _brief_s(self, limit_s: float) -> float:
+        """Return the time limit of a program where nobody waits for all of it."""
+        if not self.recent_s:
+            return limit_s / BRIEF
+        return min(limit_s, BRIEF_S + BRIEF * max(self.recent_s))
+
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""
+        if self.is_brief and self.keep.is_slow:
+            limit_s = self._brief_s(job.run.timeout_s)
+            job = replace(job, run=replace(job.run, timeout_s=limit_s))
         outcome = Outcome("lost", message="it was interrupted")
         for _ in range(1 + MAX_LOST):
             if outcome.status != "lost" or self.is_stopped:
@@ -279,7 +302,8 @@ class Judge:
             outcome = self._run(job)
         self.n_lost = self.n_lost + 1 if outcome.status == "lost" else 0
         if outcome.status not in ("lost", "timeout"):
-            self.longest_s = max(self.longest_s, sum(outcome.seconds.values()))
+            self.recent_s.append(sum(outcome.seconds.values()))
+            self.longest_s = max(self.longest_s, self.recent_s[-1])
         return outcome
 
     def check_workers(self) -> None:

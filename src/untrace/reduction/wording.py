@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 
 def counted(n: int, noun: str) -> str:
@@ -19,6 +20,12 @@ def duration(seconds: float) -> str:
     parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
     shown = [f"{n} {unit}" for n, unit in parts if n]
     return " ".join(shown[:2])
+
+
+def listed(words: Sequence[str]) -> str:
+    """Write words as a list: "a, b and c"."""
+    *rest, last = words
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def is_module_name(stem: str) -> bool:

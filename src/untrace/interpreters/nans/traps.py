@@ -110,6 +110,7 @@ class Trap(NamedTuple):
 
 _ROOTS = ("sqrt", "norm", "hypot", "std", "nanstd", "cbrt", "rsqrt")
 _POWERS = ("power", "pow", "float_power", "**")
+_ARITHMETIC = ("add", "add_any", "sub", "mul", "div", "square", "integer_pow")
 _EXPONENTIALS = ("exp", "exp2", "expm1", "sinh", "cosh")
 _LOGARITHMS = ("log", "log1p", "log2", "log10")
 _INVERSES = ("arccos", "arcsin", "arctanh", "arccosh", "acos", "asin", "atanh", "acosh")
@@ -285,6 +286,20 @@ TRAPS = (
         "find out where they come from: `untrace.nan_origin(f, kind='inf')`.",
     ),
     Trap(
+        "too large for the dtype",
+        lambda e: e.name in ("convert_element_type", "reduce_precision") and _fits(e),
+        "the number is larger than the largest one of the narrower dtype: float16 ends at "
+        "65504, float32 at 3.4e38.",
+        "keep it in the wider dtype, take bfloat16, or scale it before.",
+    ),
+    Trap(
+        "overflow",
+        lambda e: e.name in _ARITHMETIC and _fits(e) and not e.has(0.0),
+        "the result is larger than the largest number of its dtype: float16 ends at 65504, "
+        "float32 at 3.4e38.",
+        "scale the operands before, compute with logarithms, or take a wider dtype.",
+    ),
+    Trap(
         "not positive definite",
         lambda e: e.name == "cholesky",
         "the matrix is not positive definite: some eigenvalue is 0 or negative.",
@@ -321,6 +336,11 @@ TRAPS = (
     ),
 )
 """The first that holds counts."""
+
+
+def _fits(e: Evidence) -> bool:
+    """Whether all operands are known and finite."""
+    return bool(e.values) and all(v is not None and math.isfinite(v) for v in e.values)
 
 
 def _is_shifted(e: Evidence) -> bool:

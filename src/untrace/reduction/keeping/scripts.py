@@ -78,14 +78,13 @@ outputs = [
 _PRINTED_OTHERWISE = ("get", "swap", "addupdate")
 _CHECK = """\
 command = COMMAND
-# It is not to find its own words, so it is given what stands between them.
+# It is given the program alone: it is not to find its own words.
 here = pathlib.Path(__file__)
 text = here.read_text(encoding="utf-8").split('"' * 3, 2)[-1]
-program, main, _ = text.partition("\\nif __name__ == ")
+call = "if __name__ == '__main__':\\n    print(NAME(**example_args()))\\n"
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, here.name)
-    call = "'__main__':\\n    print(NAME(**example_args()))\\n"
-    path.write_text(program + main + call, encoding="utf-8")
+    path.write_text(text.split("if __name__ == ")[0] + call, encoding="utf-8")
     for arrays in here.parent.glob(f"{here.stem}.safetensors"):
         shutil.copy(arrays, folder)
     command = command.replace("{file}", shlex.quote(str(path)))
@@ -276,8 +275,7 @@ def command_lines(name: str, command: str) -> list[str]:
     return [
         'if "--check" in sys.argv:',
         *indented(check),
-        *call_lines(name, None),
-        "print(outputs)",
+        f"print(jax.jit({name})(**example_args()))",
     ]
 
 
