@@ -9,6 +9,7 @@ import pytest
 
 import untrace
 from untrace.reduction.applying import program_from
+from untrace.reduction.chains import chain
 from untrace.reduction.driver import Plan, pin
 from untrace.reduction.explaining import explanation
 from untrace.reduction.keeping.values import Nan
@@ -32,10 +33,10 @@ def test_what_fails_is_found_out_and_pinned(reduction):
 
 def test_the_equation_and_the_line_it_comes_from_are_named(reduction):
     text = " ".join(str(reduction.source).split())
-    assert "Made by equation 0 of 1, `div`, from test_explaining.py:20" in text
+    assert "Made by equation 0 of 1, `div`, from test_explaining.py:21" in text
     assert "in `loss`, in its derivative. " in text
     assert text.count("root = jnp.sqrt(d)") == 1  # beside the statement, not twice
-    assert "# root = jnp.sqrt(d) (test_explaining.py:20)" in text
+    assert "# root = jnp.sqrt(d) (test_explaining.py:21)" in text
 
 
 def test_a_classic_trap_comes_with_its_mend(reduction):
@@ -116,7 +117,7 @@ def contracted(a, b):
             cancelling,
             untrace.keep.differs(b="float64", rtol=0.1),
             (1e-4,),
-            "Made by equation 1 of 3, `sub`, from test_explaining.py:104 in "
+            "Made by equation 1 of 3, `sub`, from test_explaining.py:105 in "
             "`cancelling`: gap = 1 - near. Relative errors: `cos` 5e-09, `sub` 1. "
             "Why: large numbers cancel, and what is left are their rounding errors",
         ),
@@ -124,7 +125,7 @@ def contracted(a, b):
             contracted,
             untrace.keep.differs(rtol=0.1),
             (1.0001, 1.0001 * 1.0001),
-            "Made by equation 1 of 2, `sub`, from test_explaining.py:109 in "
+            "Made by equation 1 of 2, `sub`, from test_explaining.py:110 in "
             "`contracted`: return a * a - b. Relative errors: `mul` 0, `sub` ",
         ),
         (jnp.tanh, untrace.keep.differs(rtol=0.1), (1,), "It takes `tanh`."),
@@ -135,6 +136,45 @@ def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, to
     jaxpr = jax.make_jaxpr(function)(*arrays)
     program = program_from(jaxpr, arrays, ("a", "b")[: len(arrays)], "f")
     assert told in " ".join(map(str, explanation(program, keep, Judge(keep))))
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "primitive", "told"),
+    [
+        (
+            lambda x: jnp.exp(x) / jnp.exp(x).sum(),
+            np.full(2, 99.0),
+            "exp",
+            "x = 99, `exp` inf, `exp` inf, `reduce_sum` inf, `div` NaN",
+        ),
+        (
+            lambda x: jnp.log(x[1] - 3),
+            np.arange(3.0),
+            "log",
+            "`squeeze` 1, `sub` -2, `log` NaN",
+        ),
+        (lambda x: jnp.log(x), np.float32(-1), "log", "x = -1, `log` NaN"),
+        (
+            lambda x: jnp.log(jax.random.normal(jax.random.key(0)) * x),
+            np.float32(0),
+            "log",
+            "`mul` 0, `log` -inf",
+        ),
+        (lambda x: jnp.sin(x), np.float32(0), "log", ""),
+        (lambda x: jnp.log(x + 1), np.float32(0), "log", ""),
+        (
+            lambda x: jnp.log(jnp.zeros(2)) + x,
+            np.float32(0),
+            "log",
+            "`log` -inf, `add`",
+        ),
+    ],
+)
+def test_the_values_that_lead_to_a_nan_are_told(function, x, primitive, told):
+    x = np.asarray(x, np.float32)
+    program = program_from(jax.make_jaxpr(function)(x), (x,), ("x",), "f")
+    found = chain(program, primitive, Judge(untrace.keep.nan()))
+    assert told in found if told else not found
 
 
 def test_a_loop_that_does_not_end_is_named():

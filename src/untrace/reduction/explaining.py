@@ -18,6 +18,7 @@ from untrace.interpreters.nans.traps import Evidence, Trap, explain, from_facts
 from untrace.interpreters.places import Origin, origin_of
 from untrace.ir import Block, Equation
 from untrace.reduction.applying import program_from
+from untrace.reduction.chains import chain
 from untrace.reduction.differing import parting
 from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.base import Blamed
@@ -69,8 +70,9 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]
 
     Returns:
       Which equation it is, counted from 0 with those of sub-programs, the line of the
-      original that it comes from, and for a classic trap what happens and how it is
-      usually mended. Nothing of that which is not known: several equations may be meant.
+      original that it comes from, the values that lead there, and for a classic trap what
+      happens and how it is usually mended. Nothing of that which is not known: several
+      equations may be meant.
       Of two ways that differ, where they part; of what does not end, the loop. Where
       none is to blame, the few that are left.
     """
@@ -89,6 +91,8 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]
         number = found.numbers[0]
         which = f"equation {number} of {found.total}, " if found.is_one else ""
         lines = [_said(f"Made by {which}`{blamed.primitive}`", found.places[0])]
+    values = chain(looked, blamed.primitive, judge) if judge is not None else ""
+    lines += [Said(f"Values there: {values}")] if values else []
     is_run = judge is not None and found.total <= MAX_RUN
     trap = _trap(program, looked, keep, judge) if judge and is_run else None
     if trap is not None:
