@@ -145,11 +145,6 @@ def value_first(*dtypes: str) -> When:
     return all_of(on_value, alike(*dtypes))
 
 
-def value_last(*dtypes: str) -> When:
-    """Hold where `alike` does and the last operand is a variable."""
-    return all_of(lambda eqn: type(eqn.operands[-1]) is Value, alike(*dtypes))
-
-
 def _same_shapes(atoms: tuple[Any, ...]) -> bool:
     shapes = {tuple(atom.aval.shape) for atom in atoms}
     return len(shapes - {()}) <= 1

@@ -79,12 +79,6 @@ def is_rest(number: str, other: str) -> bool:
     return 1 - float(other) == float(number)
 
 
-def write_rest(text: str, start: int, end: int, name: str) -> str:
-    """Write what a variable leaves of 1 in place of a number."""
-    before, after, rest = text[:start], text[end:], f"1 - {name}"
-    return before + (rest if _stands_free(before, after, _SUM) else f"({rest})") + after
-
-
 @functools.lru_cache(maxsize=1024)
 def _known(special: str, number: str) -> tuple[str, int]:
     """Return a better text for a float, and how tightly it binds; "" if there is none."""
