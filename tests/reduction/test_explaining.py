@@ -145,28 +145,35 @@ def test_the_equation_at_which_two_ways_part_is_named(function, keep, values, to
             lambda x: jnp.exp(x) / jnp.exp(x).sum(),
             np.full(2, 99.0),
             "exp",
-            "x = 99, `exp` inf, `exp` inf, `reduce_sum` inf, `div` NaN",
+            "x = 99, `exp` inf, `div` NaN",
         ),
         (
             lambda x: jnp.log(x[1] - 3),
             np.arange(3.0),
             "log",
-            "`squeeze` 1, `sub` -2, `log` NaN",
+            "`slice` 1, `squeeze` 1, `sub` -2, `log` NaN",
         ),
         (lambda x: jnp.log(x), np.float32(-1), "log", "x = -1, `log` NaN"),
         (
             lambda x: jnp.log(jax.random.normal(jax.random.key(0)) * x),
             np.float32(0),
             "log",
-            "`mul` 0, `log` -inf",
+            "x = 0, `jit` 1.62, `mul` 0, `log` -inf",
         ),
-        (lambda x: jnp.sin(x), np.float32(0), "log", ""),
-        (lambda x: jnp.log(x + 1), np.float32(0), "log", ""),
+        (lambda x: jnp.sin(x), np.float32(0), "log", None),
+        (lambda x: jnp.log(x + 1), np.float32(0), "log", None),
         (
-            lambda x: jnp.log(jnp.zeros(2)) + x,
+            lambda x: jnp.log(jnp.zeros(2)),
             np.float32(0),
             "log",
-            "`log` -inf, `add`",
+            "`broadcast_in_dim` 0, `log` -inf",
+        ),
+        # The second division, and what comes of it: nothing of the third.
+        (
+            lambda x: (x / 2 + 1 / x - 1 / x) * (4 / (x + 1)),
+            np.float32(0),
+            "div",
+            "x = 0, `div` inf, `add` inf, `sub` NaN",
         ),
     ],
 )
@@ -174,7 +181,7 @@ def test_the_values_that_lead_to_a_nan_are_told(function, x, primitive, told):
     x = np.asarray(x, np.float32)
     program = program_from(jax.make_jaxpr(function)(x), (x,), ("x",), "f")
     found = chain(program, primitive, Judge(untrace.keep.nan()))
-    assert told in found if told else not found
+    assert (found if found is None else found.told) == told
 
 
 def test_a_loop_that_does_not_end_is_named():

@@ -6,13 +6,14 @@ first bad element, from the inputs to the equation to blame.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Literal, Value
+from untrace.ir import Block, Equation, Literal, Value
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program
@@ -23,39 +24,47 @@ from untrace.reduction.writing import written_names
 MAX_EQUATIONS = 40
 """Equations of a program that is run once more."""
 
-MAX_LINKS = 7
-"""Values that are told; of more, the last ones."""
+MAX_BEFORE, MAX_AFTER = 5, 3
+"""Values that are told, nearest to the equation to blame."""
 
 
-def chain(program: Program, primitive: str, judge: Judge) -> str:
-    """Tell the values that lead to the first bad result of a primitive.
+class Chain(NamedTuple):
+    """An equation that makes a bad value, and the values that lead there and from there.
+
+    `told` is such as "x0 = 0, `square` 0, `sqrt` 0, `div` inf, `mul` NaN"; "" if there is
+    but the equation itself.
+    """
+
+    eqn: Equation
+    told: str
+
+
+def chain(program: Program, primitive: str, judge: Judge) -> Chain | None:
+    """Find the first equation of a primitive whose result is bad.
 
     Args:
-      program: What is run; the equation to blame stands in no sub-program.
+      program: What is run; equations of its sub-programs are not looked at.
       primitive: The one to blame.
       judge: Runs it.
-
-    Returns:
-      Such as "x0 = 0, `square` 0, `sqrt` 0, `div` NaN"; "" if that says no more than
-      which equation it is.
     """
     block = program.block
     results = [value for eqn in block.equations for value in eqn.results]
     wanted = [v for v in results if v is not None and is_holdable(v.aval)]
     if not wanted or len(block.equations) > MAX_EQUATIONS:
-        return ""
+        return None
     part = apply(program, Edits(outputs=tuple(wanted)))
     made = None if part is None else evaluate(part, judge)
     if made is None:
-        return ""
+        return None
     known = dict(zip((*block.inputs, *wanted), map(_numbers, (*program.values, *made))))
     for eqn in block.equations:
         bad = _first_bad(known.get(_result(eqn))) if eqn.name == primitive else None
         if bad is not None:
+            shown = _Shown(known, known[_result(eqn)].shape, bad)
             names = dict(zip(block.inputs, written_names(program.names)))
-            links = [*_links(eqn, bad, block, known, names)]
-            return ", ".join(links[-MAX_LINKS:]) if len(links) > 1 else ""
-    return ""
+            links = [*_before(eqn, block, shown, names), *_after(eqn, block, shown)]
+            return Chain(eqn, ", ".join(links) if len(links) > 1 else "")
+    return None
 
 
 def _numbers(value: Any) -> Any:
@@ -75,51 +84,62 @@ def _first_bad(array: Any) -> tuple[int, ...] | None:
     return tuple(found[0].tolist()) if len(found) else None
 
 
-def _links(
-    eqn: Equation,
-    place: tuple[int, ...],
-    block: Block,
-    known: Mapping[Value, Any],
-    names: Mapping[Value, str],
-) -> Iterator[str]:
-    """Yield the inputs and equations that a result depends on, and what they are there.
-
-    Those that come after it are told up to a NaN.
-    """
-    needed: set[Atom | None] = {*eqn.results}
-    for other in reversed(block.equations):
-        if not needed.isdisjoint(other.results):
-            needed.update(
-                atom for atom in other.operands if not isinstance(atom, Literal)
-            )
-    shape = known[_result(eqn)].shape
-    for value in block.inputs:
-        if value in needed and (number := _at(known[value], shape, place)):
-            yield f"{names[value]} = {number}"
-    is_after = False
-    for other in block.equations:
-        is_after = is_after or other is eqn
-        if is_after and not needed.isdisjoint(other.operands):
-            needed.update(other.results)  # an infinity becomes NaN elsewhere
-        number = _at(known.get(_result(other)), shape, place)
-        if _result(other) in needed and number:
-            yield f"`{other.name}` {number}"
-        if is_after and number == "NaN":
-            return
-
-
 def _result(eqn: Equation) -> Any:
     return eqn.results[0] if eqn.results else None
 
 
-def _at(array: Any, shape: tuple[int, ...], place: tuple[int, ...]) -> str:
-    """Write what an array is at a place; "" if it has no such element."""
-    if array is None or not array.size:
-        return ""
-    if array.shape == shape:
-        number = array[place]
-    elif array.size == 1 or (array == array.flat[0]).all():
-        number = array.flat[0]
-    else:
-        return ""
-    return "NaN" if np.isnan(number) else f"{number:.3g}"
+class _Shown(NamedTuple):
+    """Writes values as they are at one place of an array."""
+
+    known: Mapping[Value, Any]
+    shape: tuple[int, ...]
+    place: tuple[int, ...]
+
+    def __call__(self, atom: Any) -> str:
+        """Write a value; "" if it has no such element."""
+        array = self.known.get(atom)
+        if array is None or not array.size:
+            return ""
+        if array.shape == self.shape:
+            number = array[self.place]
+        elif array.size == 1 or (array == array.flat[0]).all():
+            number = array.flat[0]
+        else:
+            return ""
+        return "NaN" if np.isnan(number) else f"{number:.3g}"
+
+
+def _before(
+    eqn: Equation, block: Block, shown: _Shown, names: Mapping[Value, str]
+) -> Iterator[str]:
+    """Yield what an equation was computed from, nearest values at the end, and itself."""
+    makers = {v: e for e in block.equations for v in e.results if v is not None}
+    nearest: dict[Any, None] = {_result(eqn): None}
+    queue = deque(eqn.operands)
+    while queue and len(nearest) < MAX_BEFORE:
+        atom = queue.popleft()
+        if not isinstance(atom, Literal) and atom not in nearest:
+            nearest.update({atom: None} if shown(atom) else {})
+            queue.extend(makers[atom].operands if atom in makers else ())
+    for value in block.inputs:
+        if value in nearest:
+            yield f"{names[value]} = {shown(value)}"
+    for other in block.equations:
+        if _result(other) in nearest:
+            yield f"`{other.name}` {shown(_result(other))}"
+
+
+def _after(eqn: Equation, block: Block, shown: _Shown) -> Iterator[str]:
+    """Yield what an infinity becomes, up to a NaN."""
+    bad, n_told = {_result(eqn)}, 0
+    rest = block.equations[block.equations.index(eqn) + 1 :]
+    for other in rest:
+        if shown(_result(eqn)) == "NaN" or bad.isdisjoint(other.operands):
+            continue
+        number = shown(_result(other))
+        if number in ("inf", "-inf", "NaN"):
+            bad.add(_result(other))
+            yield f"`{other.name}` {number}"
+            n_told += 1
+        if number == "NaN" or n_told == MAX_AFTER:
+            return

@@ -85,14 +85,15 @@ def explanation(program: Program, keep: Keep, judge: Judge | None) -> list[Said]
     looked = _gradient_of(program) if blamed.under == "grad" else program
     if looked is None or blamed.under not in (None, "grad"):
         return []
-    found = _found(looked, blamed.primitive)
+    made = None if judge is None else chain(looked, blamed.primitive, judge)
+    found = _found(looked, blamed.primitive, None if made is None else made.eqn)
     lines: list[Said] = []
     if len(found.places) == 1:
         number = found.numbers[0]
         which = f"equation {number} of {found.total}, " if found.is_one else ""
         lines = [_said(f"Made by {which}`{blamed.primitive}`", found.places[0])]
-    values = chain(looked, blamed.primitive, judge) if judge is not None else ""
-    lines += [Said(f"Values there: {values}")] if values else []
+    if made is not None and made.told:
+        lines.append(Said(f"Values there: {made.told}"))
     is_run = judge is not None and found.total <= MAX_RUN
     trap = _trap(program, looked, keep, judge) if judge and is_run else None
     if trap is not None:
@@ -203,9 +204,14 @@ class _Found(NamedTuple):
         return len(self.numbers) == 1
 
 
-def _found(program: Program, name: str) -> _Found:
+def _found(program: Program, name: str, known: Equation | None = None) -> _Found:
+    """Find the equations of a name; one alone, if it is known."""
     everything = list(_numbered(program.block, program.block.jaxpr))
-    numbers = [i for i, (eqn, _) in enumerate(everything) if eqn.name == name]
+    numbers = [
+        i
+        for i, (eqn, _) in enumerate(everything)
+        if (eqn.name == name if known is None else eqn is known)
+    ]
     places = [origin_of(everything[i][1], ()) for i in numbers]
     return _Found(numbers, len(everything), list(dict.fromkeys(places)))
 
