@@ -407,7 +407,9 @@ def _finished(
                 search.enter("find the settings that it needs")
                 keep = with_needed(program, keep, search.judge)
                 search.enter("write it")
-                judge = replace(search.judge, is_brief=False)
+                # The same program in other words is not to be refused for a hair.
+                without = search.judge.keep.without_margin()
+                judge = replace(search.judge, keep=without, is_brief=False)
                 source, program = reproducer(
                     program, keep, story(keep), judge, is_anonymous
                 )
