@@ -162,9 +162,9 @@ def found_hanging(seconds):
 
 def test_what_hangs_is_waited_for_briefly_and_then_confirmed():
     search, limits = found_hanging(lambda job: 1e9)
-    assert limits == [3.0] * 3
+    assert limits == [2.5] * 3
     assert search.make_sure() and search.make_sure()
-    assert limits == [3.0] * 3 + [60.0]  # once
+    assert limits == [2.5] * 3 + [60.0]  # once
     assert search.sure is search.best and search.size.equations == 2
 
 

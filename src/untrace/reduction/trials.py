@@ -25,7 +25,7 @@ MAX_LOST_IN_A_ROW = 3
 """Jobs lost one after the other, after which workers are taken to be of no use."""
 
 
-BRIEF, BRIEF_S = 4, 1.0
+BRIEF, BRIEF_S = 4, 0.5
 """How much longer a candidate may take than the last ones that came to an end, in times
 and in seconds, before it counts as one that hangs, until that is confirmed; the first is
 given so large a part of the limit."""

@@ -1,6 +1,6 @@
 """Find the elements of inputs that a failure of values may come from.
 
-Those are unlike the others: not finite, zero, of the rarer sign, or largest. An axis that
+Those are unlike the others: not finite, zero, of the rarer sign, largest or least. An axis that
 shrinks to another element may lose the failure with the one that it needs.
 """
 
@@ -47,4 +47,4 @@ def outlying(array: Any) -> list[int]:
     _, first, counts = np.unique(kinds, return_index=True, return_counts=True)
     rare = [int(first[i]) for i in np.argsort(counts) if 2 * counts[i] <= flat.size]
     size = np.where(np.isfinite(flat), np.abs(flat), 0)
-    return list(dict.fromkeys([*rare, int(size.argmax())]))
+    return list(dict.fromkeys([*rare, int(size.argmax()), int(size.argmin())]))
