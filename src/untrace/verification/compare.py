@@ -55,7 +55,7 @@ def compare(
     """
     notes: list[str] = [] if unproved is None else unproved
     with jaxapi.deep_recursion():
-        walk = _JaxprWalk(notes, are_refs_anew)
+        walk = JaxprWalk(notes, are_refs_anew)
         walk.cases = jaxapi.RuleCases(expected)
         return walk.jaxprs(expected, actual, None)
 
@@ -79,7 +79,9 @@ def see_the_same(function: Any, other: Any, are_refs_anew: bool) -> bool:
     return walk.value(seen_globals(function), seen_globals(other), None) is None
 
 
-class _JaxprWalk(ValueWalk):
+class JaxprWalk(ValueWalk):
+    """Walks two jaxprs in step, and the values in them."""
+
     def __init__(self, notes: list[str], are_refs_anew: bool) -> None:
         super().__init__(notes, are_refs_anew)
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
@@ -378,7 +380,7 @@ class _JaxprWalk(ValueWalk):
         return None if key == literal_key(other, mate.aval) else "literal differs"
 
 
-class _Values(_JaxprWalk):
+class _Values(JaxprWalk):
     """A walk outside of jaxprs, where no equation is to be shown."""
 
     def differ(self, reason: str) -> Difference:
