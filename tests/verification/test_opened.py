@@ -55,6 +55,11 @@ SAME: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (scanned(turn), scanned(flat)),
     (lambda x, y: turn(smooth(x), y), lambda x, y: flat(smooth(x), y)),
     (lambda x, y: turn(X, y) * x, lambda x, y: flat(X, y) * x),
+    # What no result needs, on either side, in calls and in loops.
+    (lambda x, y: (x * 3.0, flat(x, y))[1], flat),
+    (lambda x, y: (x * 3.0, turn(x, y))[1], lambda x, y: (y - 1.0, flat(x, y))[1]),
+    (lambda x, y: jax.jit(lambda a, b: (jnp.exp(a), flat(a, b))[1])(x, y), flat),
+    (scanned(lambda x, y: (jnp.exp(x), turn(x, y))[1]), scanned(flat)),
 ]
 
 
@@ -84,6 +89,9 @@ PARTED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (scanned(turn), scanned(lambda x, y: flat(y, x))),
     (lambda x, y: turn(smooth(x), y), lambda x, y: flat(sharp(x), y)),
     (lambda x, y: turn(x, y)[:2], lambda x, y: flat(x, y)[1:]),
+    (lambda x, y: (x * 3.0, flat(x, y))[0], flat),
+    (lambda x, y: (x * 3.0, x * 2.0, y)[1], lambda x, y: (x * 2.0, x * 3.0)[1]),
+    (lambda x, y: (x * 3.0, flat(x, y))[1], lambda x, y: (x * 3.0, flat(y, x))[1]),
 ]
 
 
@@ -99,6 +107,34 @@ def test_of_calls_that_are_not_plain_nothing_is_said() -> None:
     donating = jax.jit(flat, donate_argnums=0)
     one, other = (jax.make_jaxpr(f)(X, Y) for f in (lambda *a: donating(*a), flat))
     assert not are_identical_opened(one, other, True)
+
+
+@jax.custom_jvp
+def raising(x: Any) -> Any:
+    return x * 2.0
+
+
+@raising.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    raise ValueError("not differentiable")
+
+
+DEAD = {
+    "rule": lambda x, y: (raising(x), flat(x, y))[1],
+    "loop": lambda x, y: (jax.lax.fori_loop(0, 3, lambda i, c: c + x, y), flat(x, y))[
+        1
+    ],
+    "draw": lambda x, y: (jax.lax.rng_uniform(0.0, 1.0, (3,)), flat(x, y))[1],
+    "host": lambda x, y: (jax.pure_callback(lambda a: a, x, x), flat(x, y))[1],
+}
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_of_dead_equations_that_may_count_nothing_is_said(name: str) -> None:
+    one, other = (jax.make_jaxpr(function)(X, Y) for function in (DEAD[name], flat))
+    assert len(one.jaxpr.eqns) > len(other.jaxpr.eqns)
+    assert not are_identical_opened(one, other, True)
+    assert not are_identical_opened(other, one, True)
 
 
 def test_of_effects_nothing_is_said() -> None:

@@ -12,6 +12,7 @@ do. It recurses once per nesting level, never per equation.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -204,7 +205,7 @@ class JaxprWalk(ValueWalk):
             kind = type(param)
             if kind is type(other) and (
                 (kind in _PLAIN and param == other)
-                or (kind is tuple and _are_same_ints(param, other))
+                or (kind is tuple and _are_same_items(param, other))
             ):
                 continue
             found = self.param(scope, eqn, mate, name)
@@ -399,6 +400,13 @@ def _are_same_bits(value: Any, other: Any) -> bool:
         and value.shape == other.shape
         and value.tobytes() == other.tobytes()
     )
+
+
+def _are_same_items(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Recognise tuples of the same objects or integers quickly; False may be wrong."""
+    if len(items) == len(others) and all(map(operator.is_, items, others)):
+        return True
+    return _are_same_ints(items, others)
 
 
 def _are_same_ints(ints: tuple[Any, ...], others: tuple[Any, ...]) -> bool:

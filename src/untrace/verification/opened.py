@@ -1,23 +1,23 @@
-"""Whether two programs are identical once plain calls are opened on both sides.
+"""Whether two programs are identical but for plain calls and dead equations.
 
-Most programs that are equivalent differ in nothing but functions that one of them jits.
-They need no graph: both are laid out flat, equation by equation, and walked in step as
-`compare` does. A value is known by the number of the equation that made it, so a body
-that is called twice is laid out twice. What is found identical here is equivalent; of
-the rest nothing is said, nor of programs with effects, with calls under a mesh, or of
-which something has to be taken on trust.
+Most programs that are equivalent differ in nothing but functions that one of them jits,
+and in what no result needs. They need no graph: both are laid out flat, with calls
+opened and dead equations left out, and walked in step as `compare` does. A value is
+known by the number of the equation that made it, so a body that is called twice is laid
+out twice. What is found identical here is equivalent; of the rest nothing is said, nor
+of programs with effects, with calls under a mesh, or of which something has to be taken
+on trust.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from untrace import jaxapi
 from untrace.verification.compare import JaxprWalk
 from untrace.verification.difference import Difference
-from untrace.verification.graph import plain_call
+from untrace.verification.graph import DRAWS, plain_call
 from untrace.verification.values import Scope, is_same_type
 
 
@@ -110,19 +110,26 @@ class _OpenedWalk(JaxprWalk):
         meanings: dict[Any, Meaning],
         others: dict[Any, Meaning],
     ) -> Difference | None:
-        """Compare the equations of two bodies, and what they return."""
+        """Compare the equations of two bodies that results need, and the results."""
         if len(body.outvars) != len(other.outvars):
             return self.differ("number of results differs")
-        sides = _laid_out(body, meanings), _laid_out(other, others)
-        for pair in itertools.zip_longest(*sides):
-            if None in pair:
-                return self.differ("number of equations differs")
-            (eqn, operands), (mate, twins) = pair
-            found = self._equation(scope, eqn, mate) or self._operands(operands, twins)
+        # Inputs are numbered alike; of other values it is known which correspond.
+        partner = {n: n for n in meanings.values() if type(n) is int}
+        (eqns, results), (mates, twins) = (
+            _needed(*_laid_out(body, meanings)),
+            _needed(*_laid_out(other, others)),
+        )
+        if len(eqns) != len(mates):
+            return self.differ("number of equations differs")
+        for one, mate in zip(eqns, mates):
+            found = self._equation(scope, one.eqn, mate.eqn) or self._operands(
+                one.operands, mate.operands, partner
+            )
             if found is not None:
                 return found
-        results = [_meaning(atom, meanings) for atom in body.outvars]
-        return self._operands(results, [_meaning(a, others) for a in other.outvars])
+            for n in range(len(one.eqn.outvars)):
+                partner[one.first + n] = mate.first + n
+        return self._operands(results, twins, partner)
 
     def _equation(self, scope: Scope, eqn: Any, mate: Any) -> Difference | None:
         """Compare all of two equations but their operands."""
@@ -142,13 +149,13 @@ class _OpenedWalk(JaxprWalk):
         return None
 
     def _operands(
-        self, meanings: list[Meaning], others: list[Meaning]
+        self, meanings: list[Meaning], others: list[Meaning], partner: dict[int, int]
     ) -> Difference | None:
         for meaning, other in zip(meanings, others):
             if type(meaning) is not type(other):
                 return self.differ("operands differ in kind")
             if type(meaning) is int:
-                is_same = meaning == other
+                is_same = partner.get(meaning) == other
             elif type(meaning) is _Constant:
                 is_same = is_same_type(meaning.aval, other.aval) and self.is_same(
                     meaning.value, other.value, None
@@ -179,6 +186,14 @@ def _meaning(atom: Any, meanings: dict[Any, Meaning]) -> Meaning:
     return meaning
 
 
+class _Placed(NamedTuple):
+    """An equation, what its operands stand for, and the number of its first result."""
+
+    eqn: Any
+    operands: list[Meaning]
+    first: int
+
+
 class _Open(NamedTuple):
     """A body that is being laid out, and the call that it is of, if any."""
 
@@ -190,29 +205,57 @@ class _Open(NamedTuple):
 
 def _laid_out(
     body: Any, meanings: dict[Any, Meaning]
-) -> Iterator[tuple[Any, list[Meaning]]]:
-    """Yield the equations of a body and of plain calls, and what operands stand for."""
-    # Inputs are numbered from zero; those of the other side are as many.
+) -> tuple[list[_Placed], list[Meaning]]:
+    """List the equations of a body and of plain calls, and what it returns."""
     n_values = len(meanings)
+    placed: list[_Placed] = []
     stack = [_Open(iter(body.eqns), body, meanings, None)]
-    while stack:
-        left, body, meanings, around = stack[-1]
+    while True:
+        left, inner, known, around = stack[-1]
         for eqn in left:
-            operands = [_meaning(atom, meanings) for atom in eqn.invars]
+            operands = [_meaning(atom, known) for atom in eqn.invars]
             call = plain_call(eqn)
             if call is not None:
                 stack.append(_entered(eqn, call, operands))
                 break
+            placed.append(_Placed(eqn, operands, n_values))
             for var in eqn.outvars:
-                meanings[var] = n_values
+                known[var] = n_values
                 n_values += 1
-            yield eqn, operands
         else:
+            results = [_meaning(atom, known) for atom in inner.outvars]
             stack.pop()
-            if around is not None:
-                results = [_meaning(atom, meanings) for atom in body.outvars]
-                outer = stack[-1].meanings
-                outer.update(zip(around.outvars, results))
+            if around is None:
+                return placed, results
+            stack[-1].meanings.update(zip(around.outvars, results))
+
+
+def _needed(
+    placed: list[_Placed], results: list[Meaning]
+) -> tuple[list[_Placed], list[Meaning]]:
+    """Leave out the equations that no result needs."""
+    needed = {meaning for meaning in results if type(meaning) is int}
+    kept: list[_Placed] = []
+    for one in reversed(placed):
+        if needed.isdisjoint(range(one.first, one.first + len(one.eqn.outvars))):
+            if not _may_be_dead(one.eqn):
+                raise _Unknown
+            continue
+        needed.update([m for m in one.operands if type(m) is int])
+        kept.append(one)
+    return kept[::-1], results
+
+
+def _may_be_dead(eqn: Any) -> bool:
+    """Whether nothing of an equation counts that no result needs.
+
+    What is drawn counts, and rules that raise where they are differentiated.
+    """
+    if eqn.effects or jaxapi.primitive_name(eqn.primitive) in DRAWS:
+        return False
+    params = eqn.params.values()
+    listed = [p for param in params if type(param) in (tuple, list) for p in param]
+    return not any(callable(p) or jaxapi.is_jaxpr(p) for p in (*params, *listed))
 
 
 def _entered(eqn: Any, call: Any, operands: list[Meaning]) -> _Open:
