@@ -125,6 +125,8 @@ class Values:
 
     def _define_functions(self, value: Any, name: Name, path: str) -> None:
         """Let the name stand for functions that JAX made: those of `jax.linearize`, …"""
+        if is_array(value):  # a tracer raises where it is asked for what it has not
+            return
         if type(value) in (tuple, list):
             for index, item in enumerate(value):
                 self._define_functions(item, name, f"{path}[{index}]")
