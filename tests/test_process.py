@@ -31,7 +31,7 @@ class Watcher:
     """Hears of everything and wants nothing."""
 
     error = None
-    stack = (types.SimpleNamespace(code=None, expected={}),)
+    stack = (types.SimpleNamespace(frame=None, code=None, expected={}),)
     always: dict[int, Any] = {}  # noqa: RUF012
     kinds = Kinds(dict)
 

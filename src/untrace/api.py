@@ -349,7 +349,7 @@ def source(
 @contextmanager
 def _apart() -> Generator[None, None, None]:
     """Be no part of a function that is traced or recorded around this call."""
-    with unwatched(), jaxapi.outside_traces():
+    with unwatched(), jaxapi.outside_traces(), jaxapi.rare_collection():
         yield
 
 

@@ -183,6 +183,7 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
             return _merged_again(source, plan, unmerged, suspects, attempt)
         is_last = plan.n_rounds == MAX_ROUNDS or is_late()
         if report.is_verified or not options.verify or is_last:
+            program.release()
             return source
         plan.n_rounds += 1
         lines = [report.line] if report.line else _lines_of(report.difference)
@@ -246,9 +247,10 @@ def _merged_again(
             return False
         plan.mergeable = mergeable
         try:
-            source, _, _ = attempt()
+            source, program, _ = attempt()
         except LiftingError:  # what was written without merging stands
             return False
+        program.release()
         best = source if source.report.is_verified else best
         return source.report.is_verified
 

@@ -9,9 +9,10 @@ say: numbers, words, and what is imported by its name.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import types
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,11 @@ def static_fields(value: Any, given: Container[str]) -> dict[str, Any]:
     return found
 
 
-def _parameters(cls: Any) -> dict[str, inspect.Parameter]:
+@functools.lru_cache(maxsize=1024)
+def _parameters(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a class: trees hold many objects of few classes."""
     try:
-        return dict(inspect.signature(cls).parameters)
+        return inspect.signature(cls).parameters
     except (TypeError, ValueError):  # there is none, or the class makes it up
         return {}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import collections
 import collections.abc
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
@@ -198,13 +199,24 @@ def _are_fields(names: list[Any]) -> bool:
 
 def legal_fields(texts: Iterable[str]) -> list[str]:
     """Return names for the fields of a NamedTuple, each another."""
+    given = tuple(texts)
+    if all(type(text) is str for text in given):
+        return list(_legal_fields(given))
+    return list(_made_legal(given))
+
+
+def _made_legal(texts: tuple[str, ...]) -> tuple[str, ...]:
     names: list[str] = []
     for text in texts:
         name = identifier(identifier(text, "field").lstrip("_"), "field")
         while name in names:
             name += "_"
         names.append(name)
-    return names
+    return tuple(names)
+
+
+# Objects of one class are met again and again.
+_legal_fields = functools.lru_cache(maxsize=1024)(_made_legal)
 
 
 def plain(
@@ -215,6 +227,7 @@ def plain(
     keep_numbers: bool = True,
     of_leaves: Callable[[Sequence[Any]], Tree | None] = lambda leaves: None,
     in_modules: bool | Set[type] = False,
+    apart: dict[int, Apart] | None = None,
 ) -> Tree:
     """Describe a value by its arrays alone, with plain containers.
 
@@ -226,10 +239,51 @@ def plain(
     in classes, `State(0, x)`, unless they are not to be kept; those in modules of
     equinox, which splits them from arrays, do so only `in_modules`: all, or those of
     some classes. `of_leaves` may know a tree, numbered from 0, for a flat list of its
-    leaves.
+    leaves. Objects that do not change are taken apart once for all calls with the same
+    `apart`.
     """
-    made = _Plain(is_array, found, keep_types, keep_numbers, of_leaves, in_modules)
+    known = {} if apart is None else apart
+    made = _Plain(
+        is_array, found, keep_types, keep_numbers, of_leaves, in_modules, known
+    )
     return made.tree(value, False)
+
+
+@dataclass(slots=True)
+class Apart:
+    """An object that was taken apart.
+
+    Attributes:
+      value: The object, which is kept alive so that its `id` stays its own.
+      parts: Its children; None if it cannot be taken apart.
+      entries: How each is reached.
+      fields: What they are called, once somebody has asked.
+    """
+
+    value: Any
+    parts: list[Any] | None
+    entries: list[Any]
+    fields: list[Any] | None = None
+
+    def names(self) -> list[Any]:
+        """Name the fields."""
+        if self.fields is None:
+            fields: list[Any] = _field_names(self.value, self.entries)
+            if has_state(self.value):  # described as its state is, so that both are one
+                pairs = zip(self.entries, fields)
+                fields = [getattr(e, "idx", field) for e, field in pairs]
+            self.fields = fields
+        return self.fields
+
+
+def _take_apart(value: Any) -> Apart:
+    try:
+        flat, _ = jax.tree_util.tree_flatten_with_path(
+            value, is_leaf=lambda child: child is not value
+        )
+    except Exception:  # such as that of a state of equinox that has been used up
+        return Apart(value, None, [])
+    return Apart(value, [part for _, part in flat], [path[0] for path, _ in flat])
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +296,7 @@ class _Plain:
     keep_numbers: bool
     of_leaves: Callable[[Sequence[Any]], Tree | None]
     in_modules: bool | Set[type]
+    apart: dict[int, Apart]
 
     def tree(self, value: Any, in_class: bool) -> Tree:
         """Describe a value; numbers only in classes."""
@@ -260,50 +315,42 @@ class _Plain:
             keys = tuple(_sorted_keys(value))
             children = tuple([self.tree(value[key], in_class) for key in keys])
             return Node("dict", None, keys, children)
+        if _is_node(kind, value):
+            return self._of_class(value, kind)
         if in_class and isinstance(value, _NUMBERS):
             return Node("number", None, (value,), ())
-        if (
-            value is None
-            or isinstance(value, _SCALARS)
-            or not _is_registered(kind, value)
-        ):
-            return Node("none", None, (), ())
-        return self._of_class(value, kind)
+        return Node("none", None, (), ())
 
     def _of_class(self, value: Any, kind: Any) -> Tree:
-        try:
-            flat, _ = jax.tree_util.tree_flatten_with_path(
-                value, is_leaf=lambda child: child is not value
-            )
-        except Exception:  # such as that of a state of equinox that has been used up
+        known = self.apart.get(id(value))
+        if known is None:
+            known = self.apart[id(value)] = _take_apart(value)
+        parts, entries = known.parts, known.entries
+        if parts is None:
             return Node("none", None, (), ())
         in_class = self.keep_numbers and (self._is_whole(kind) or not is_module(value))
         start = len(self.found)
-        children = tuple([self.tree(part, in_class) for _, part in flat])
-        entries = [path[0] for path, _ in flat]
+        children = tuple([self.tree(part, in_class) for part in parts])
         keys = [getattr(entry, "key", None) for entry in entries]
         if isinstance(value, collections.abc.Mapping) and all(map(is_plain_key, keys)):
             return _mapping(value, keys, children)
         is_sparse = jaxapi.sparse_settings(value) is not None
         if is_sparse or (self.keep_types and is_importable(kind)):
             del self.found[start:]
-            parts = [part for _, part in flat]
             node = _node(value, entries, parts, children)
             for part in parts:
                 self.tree(part, in_class)
             return node
-        fields = _field_names(value, entries)
-        if has_state(value):  # described as its state is, so that both are one
-            fields = [getattr(e, "idx", f) for e, f in zip(entries, fields)]
-        pairs = [(f, c) for f, c in zip(fields, children) if not _is_nothing(c)]
+        named = zip(known.names(), children)
+        pairs = [(field, child) for field, child in named if not _is_nothing(child)]
         keys = [field for field, _ in pairs]
         if pairs and has_state(value) and _sorted_keys(dict.fromkeys(keys)) == keys:
             return Node("dict", None, tuple(keys), tuple(c for _, c in pairs))
         if not pairs:
             return Node("tuple" if isinstance(value, tuple) else "none", None, (), ())
-        if len(pairs) == 1 and is_library_class(kind) and not isinstance(value, tuple):
+        if len(pairs) == 1 and not isinstance(value, tuple):
             held = _unboxed(*pairs[0])
-            if held is not None:
+            if held is not None and is_library_class(kind):
                 return held
         return Node("replaced", kind, tuple(keys), tuple(c for _, c in pairs))
 
@@ -390,7 +437,20 @@ def _is_registered(kind: type, value: Any) -> bool:
     return known
 
 
+def _is_node(kind: type, value: Any) -> bool:
+    """Whether a value is taken apart; `isinstance` asks objects for their class."""
+    known = _NODES.get(kind)
+    if known is None:
+        is_leaf = value is None or isinstance(value, (*_SCALARS, *_NUMBERS))
+        known = not is_leaf and _is_registered(kind, value)
+        if len(_NODES) >= _MAX_KINDS:
+            _NODES.clear()
+        _NODES[kind] = known
+    return known
+
+
 _REGISTERED: dict[type, bool] = {}
+_NODES: dict[type, bool] = {}
 _MAX_KINDS = 4096
 
 

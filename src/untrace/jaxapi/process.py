@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Generator
 from typing import Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
-_LESS = 100  # times as many new objects as usual before garbage is looked for
+# New objects before garbage is looked for: as many as all but large programs make.
+_MANY = 300_000
 
 
 class Shared(Generic[T]):
@@ -90,7 +91,8 @@ _collection = Shared[bool](
 _threshold = Shared[tuple[int, ...]](
     gc.get_threshold,
     lambda counts: gc.set_threshold(*counts),
-    lambda before, _: (before[0] * _LESS, *before[1:]),
+    # No garbage is looked for where the count is zero.
+    lambda before, _: (before[0] and max(before[0], _MANY), *before[1:]),
 )
 
 
@@ -109,7 +111,11 @@ def paused_collection() -> contextlib.AbstractContextManager[None]:
 
 
 def rare_collection() -> contextlib.AbstractContextManager[None]:
-    """Let Python look for garbage less often: what is recorded is none, and much."""
+    """Let Python look for garbage less often: most of what a job makes lives until its end.
+
+    After a pause all that was made in it counts as new; a look at it takes as long as
+    tracing the program again.
+    """
     return _threshold.entered()
 
 

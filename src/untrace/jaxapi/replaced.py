@@ -170,7 +170,7 @@ def is_own_name(module: str, name: str) -> bool:
 
     Those in its table of what is no longer there were added, too.
     """
-    if name in getattr(sys.modules[module], "_deprecations", ()):
+    if name in vars(sys.modules[module]).get("_deprecations", ()):
         return False
     words = _words_of(module)
     is_pythons = name.startswith("__")  # such as `__builtins__`

@@ -113,7 +113,7 @@ def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
                 yield type(operand.argval), operand.argval
 
 
-_BEFORE_CALLS = ("CACHE", "KW_NAMES", "PRECALL", "PUSH_NULL")
+_BEFORE_CALLS = ("CACHE", "EXTENDED_ARG", "KW_NAMES", "PRECALL", "PUSH_NULL")
 
 
 def has_slice(code: types.CodeType) -> bool:

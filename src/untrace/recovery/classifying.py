@@ -94,7 +94,12 @@ def reads_attribute(code: types.CodeType) -> bool:
 
 def is_inside_jax(code: types.CodeType) -> bool:
     """Whether code is a part of JAX."""
-    return code.co_filename.startswith(_jax_folders())
+    return _is_file_of_jax(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_file_of_jax(filename: str) -> bool:
+    return filename.startswith(_jax_folders())
 
 
 @functools.lru_cache(maxsize=4096)

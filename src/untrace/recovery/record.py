@@ -452,6 +452,12 @@ _LIBRARIES: list[str] = []
 
 def is_library_class(cls: type) -> bool:
     """Whether a class, or the methods of one, is an installed library's."""
+    return _is_of_library(cls, _own.get(), len(_LIBRARIES), len(_OF_PROGRAMS))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_library(cls: type, *known: object) -> bool:
+    """Look at the methods of a class, again whenever more is `known` of what is whose."""
     module = sys.modules.get(cls.__module__)
     methods = [m for m in vars(cls).values() if isinstance(m, types.FunctionType)]
     return _INSTALLED in (getattr(module, "__file__", None) or "") or any(

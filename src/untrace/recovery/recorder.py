@@ -99,6 +99,7 @@ class Recorder:
         self.stack.append(entry)
         with jaxapi.without_trace_caches(), watching(self):
             yield
+        self.stack.clear()  # the frame that it starts in holds the recorder
 
     @contextlib.contextmanager
     def preparing(self, body: Body) -> Generator[None, None, None]:

@@ -30,11 +30,13 @@ class Entry(Protocol):
     """A frame whose end matters.
 
     Attributes:
+      frame: The frame.
       code: The code that it runs.
       expected: The `id` of the code of the frames that may count in it; None if the watcher
         has to be asked.
     """
 
+    frame: types.FrameType
     code: types.CodeType
     expected: Mapping[int, Any] | None
 
@@ -164,15 +166,19 @@ def _profiled(watcher: Watcher) -> Switch:
     known, learn = watcher.kinds.known, watcher.kinds.learn
     expects, stack, always = watcher.expects, watcher.stack, watcher.always
     quiet = watcher.was_quiet
+    top: types.FrameType | None = None  # the frame of the last entry of the stack
 
     def profile(frame: types.FrameType, event: str, value: Any) -> None:
+        nonlocal top
         try:  # most events are calls of builtins, and of functions of no interest
             if event == "call":
-                code = frame.f_code
-                key = id(code)
-                kind = known[key] if key in known else learn(code)
+                try:
+                    kind = known[id(frame.f_code)]
+                except KeyError:
+                    kind = learn(frame.f_code)
                 if kind is None or watcher.error is not None:
                     return
+                key = id(frame.f_code)
                 expected = stack[-1].expected
                 if expected is None:
                     if not expects(kind):
@@ -182,19 +188,19 @@ def _profiled(watcher: Watcher) -> Switch:
                         quiet(kind)
                     return
                 watcher.begin(frame, kind)
-            elif (
-                event == "return"
-                and stack[-1].code is frame.f_code
-                and not watcher.error
-            ):
+                top = stack[-1].frame
+            elif event == "return" and frame is top and not watcher.error:
                 watcher.end(frame, value)
+                top = stack[-1].frame
         except Exception as error:  # it must not reach the user's function
             watcher.error = error
 
     before = sys.getprofile()
 
     def switch(is_on: bool) -> None:
+        nonlocal top
         if is_on:
+            top = stack[-1].frame
             sys.setprofile(profile)
         elif before is None or callable(before):
             sys.setprofile(before)

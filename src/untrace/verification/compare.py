@@ -12,6 +12,7 @@ do. It recurses once per nesting level, never per equation.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def compare(
     """
     notes: list[str] = [] if unproved is None else unproved
     with jaxapi.deep_recursion():
-        walk = _JaxprWalk(notes, are_refs_anew)
+        walk = JaxprWalk(notes, are_refs_anew)
         walk.cases = jaxapi.RuleCases(expected)
         return walk.jaxprs(expected, actual, None)
 
@@ -79,7 +80,9 @@ def see_the_same(function: Any, other: Any, are_refs_anew: bool) -> bool:
     return walk.value(seen_globals(function), seen_globals(other), None) is None
 
 
-class _JaxprWalk(ValueWalk):
+class JaxprWalk(ValueWalk):
+    """Walks two jaxprs in step, and the values in them."""
+
     def __init__(self, notes: list[str], are_refs_anew: bool) -> None:
         super().__init__(notes, are_refs_anew)
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
@@ -202,7 +205,7 @@ class _JaxprWalk(ValueWalk):
             kind = type(param)
             if kind is type(other) and (
                 (kind in _PLAIN and param == other)
-                or (kind is tuple and _are_same_ints(param, other))
+                or (kind is tuple and _are_same_items(param, other))
             ):
                 continue
             found = self.param(scope, eqn, mate, name)
@@ -378,7 +381,7 @@ class _JaxprWalk(ValueWalk):
         return None if key == literal_key(other, mate.aval) else "literal differs"
 
 
-class _Values(_JaxprWalk):
+class _Values(JaxprWalk):
     """A walk outside of jaxprs, where no equation is to be shown."""
 
     def differ(self, reason: str) -> Difference:
@@ -397,6 +400,13 @@ def _are_same_bits(value: Any, other: Any) -> bool:
         and value.shape == other.shape
         and value.tobytes() == other.tobytes()
     )
+
+
+def _are_same_items(items: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Recognise tuples of the same objects or integers quickly; False may be wrong."""
+    if len(items) == len(others) and all(map(operator.is_, items, others)):
+        return True
+    return _are_same_ints(items, others)
 
 
 def _are_same_ints(ints: tuple[Any, ...], others: tuple[Any, ...]) -> bool:

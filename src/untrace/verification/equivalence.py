@@ -24,6 +24,7 @@ from untrace.verification import difference, rules
 from untrace.verification.difference import Difference
 from untrace.verification.graph import Graph
 from untrace.verification.keys import Key, KeyScope
+from untrace.verification.opened import are_identical_opened
 from untrace.verification.parting import find_difference
 from untrace.verification.shared_cases import Place, SharedCases
 
@@ -48,6 +49,8 @@ def equivalent(
       None if they are equivalent, else the first place in the data flow, searched from
       the results upwards, where they part.
     """
+    if are_identical_opened(expected, actual, are_refs_anew):
+        return None
     notes: list[str] = []
 
     def compared(followed: rules.FollowedRules) -> Difference | None:

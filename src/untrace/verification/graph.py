@@ -31,7 +31,7 @@ _CALLS = {
 }
 
 # Primitives that give another value each time, in order, though they declare no effect.
-_DRAWS = frozenset({"rng_uniform", "prng_random_bits", "semaphore_read"})
+DRAWS = frozenset({"rng_uniform", "prng_random_bits", "semaphore_read"})
 
 
 Pairs = tuple[tuple[int, int], ...]
@@ -365,7 +365,7 @@ class Graph(StandInKeys):
         self.has_effects = bool(eqn.effects)
         params, operands = self._read(eqn, operands, scope)
         self.has_effects = outer
-        self.n_draws += jaxapi.primitive_name(eqn.primitive) in _DRAWS
+        self.n_draws += jaxapi.primitive_name(eqn.primitive) in DRAWS
         has_order = n_draws < self.n_draws
         effects: Key = ()
         if eqn.effects:

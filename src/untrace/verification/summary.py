@@ -92,6 +92,7 @@ class _Census:
         self._seen: dict[int, Any] = {}
         self._in_dead: list[tuple[Any, tuple[Any, ...]]] = []
         self._n_values = 0
+        self._kinds: dict[int, tuple[Any, str]] = {}
 
     def order(self) -> list[tuple[str, str]]:
         return [item.what for item in self.needed]
@@ -115,7 +116,7 @@ class _Census:
         results = {numbers.get(v, -1) for v in body.outvars if _is_variable(v)}
         is_needed = _needed(flat, results) if counts else [False] * len(flat)
         for placed, is_one in zip(flat, is_needed):
-            (self.needed if is_one else self.dead).append(_item(placed))
+            (self.needed if is_one else self.dead).append(self._item(placed))
             name = placed.eqn.params.get("name")
             if jaxapi.primitive_name(placed.eqn.primitive) == "jit" and is_one:
                 self.names.append(_Item((str(name), "")))
@@ -165,6 +166,20 @@ class _Census:
                 if _is_variable(result):
                     numbers[var] = self._number(result, given)
 
+    def _item(self, placed: _Placed) -> _Item:
+        eqn = placed.eqn
+        kind = self._kind(eqn.outvars[0].aval) if eqn.outvars else ""
+        what = jaxapi.primitive_name(eqn.primitive), kind
+        infos = (eqn.source_info, *placed.around)
+        return _Item(what, infos, jaxapi.library_of(eqn.primitive))
+
+    def _kind(self, aval: Any) -> str:
+        """Write a type, once for what many values share."""
+        known = self._kinds.get(id(aval))
+        if known is None:
+            known = self._kinds[id(aval)] = aval, short_type(aval)
+        return known[1]
+
     def _number(self, var: Any, numbers: dict[Any, int]) -> int:
         if var not in numbers:
             self._n_values += 1
@@ -186,14 +201,6 @@ def _needed(flat: Sequence[_Placed], results: set[int]) -> list[bool]:
 
 def _is_variable(atom: Any) -> bool:
     return type(atom) is not jaxapi.JaxprLiteral
-
-
-def _item(placed: _Placed) -> _Item:
-    eqn = placed.eqn
-    kind = short_type(eqn.outvars[0].aval) if eqn.outvars else ""
-    what = jaxapi.primitive_name(eqn.primitive), kind
-    infos = (eqn.source_info, *placed.around)
-    return _Item(what, infos, jaxapi.library_of(eqn.primitive))
 
 
 def _counted(before: _Census, after: _Census) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any
 
-from untrace.capture.trees import Leaf, Tree, plain
+from untrace.capture.trees import Apart, Leaf, Tree, plain
 from untrace.lifting.recorded.functions.fields import Field, without
 from untrace.lifting.recorded.naming.shapes import Shapes
 from untrace.lifting.recorded.naming.values import is_array
@@ -48,6 +48,7 @@ class Descriptions:
         self._keep_types = keep_types
         self._unread = unread
         self._numbered = numbered
+        self._apart: dict[int, Apart] = {}
 
     def __call__(self, value: Any) -> Described:
         """Describe a value and list its arrays."""
@@ -74,6 +75,7 @@ class Descriptions:
             self._keep_types,
             of_leaves=of_leaves,
             in_modules=self._numbered,
+            apart=self._apart,
         )
         self._known[id(value), state] = value, (tree, arrays)
         return tree, arrays

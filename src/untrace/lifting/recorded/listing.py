@@ -66,6 +66,7 @@ def lift_recorded(
         try:
             listing = _lift(captured, program, block)
         except Restart:
+            program.release()
             continue
         except UnknownArray as error:
             array, opened = error.array, program.open_calls
@@ -78,6 +79,7 @@ def lift_recorded(
                 raise
             continue
         if program.is_stale:
+            program.release()
             continue
         learnt = (
             program.has_missed,
@@ -88,6 +90,7 @@ def lift_recorded(
             if is_strict():
                 checks.check_defined(listing.functions, lifter.is_global)
             return listing, program
+        program.release()
     raise Unwritable("ever more of its calls cannot be written")
 
 

@@ -42,7 +42,7 @@ from untrace.lifting.recorded.numbers.numbers import (
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
-from untrace.lifting.recorded.tree import Draft, Tail
+from untrace.lifting.recorded.tree import Draft, Tail, no_count
 from untrace.lifting.recorded.unify.names import stem_of
 from untrace.lifting.recorded.unify.numbers import Merged, give_numbers, likeness
 from untrace.lifting.recorded.unwritable import UnknownArray
@@ -152,9 +152,19 @@ class Program:
         self.drafts: dict[Function, Draft] = {}
         self.defined: dict[object, Term] = {}  # jitted functions, by their runs
         self._functions: dict[Any, Function] = {}
+        self.begun: list[Draft] = []  # whether or not they are functions of the module
         self._taken: dict[tuple[int, str], bool] = {}
         self._after: list[tuple[Function, int, Term]] = []
         self._effects: dict[int, bool] = {}
+
+    def release(self) -> None:
+        """Part what refers to itself, once nothing of it is to be written any more.
+
+        Most of what a job makes is held by it, and would be left to the garbage collector.
+        """
+        for draft in self.begun:
+            draft.lift, draft.counted_to = None, no_count
+        vars(self).clear()
 
     def takes(self, parameter: tuple[int, str], is_whole: bool) -> None:
         """Take note of how a parameter is passed an object: as it is, or its arrays.

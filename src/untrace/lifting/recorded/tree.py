@@ -132,6 +132,11 @@ class Parameter:
     default: str = ""
 
 
+def no_count(value: int, name: str) -> Term | None:
+    """Refer to no integer that a loop counts to."""
+    return None
+
+
 @dataclass(eq=False, slots=True)
 class Draft(Subject):
     """A function, whose text `printing.py` makes."""
@@ -164,7 +169,7 @@ class Draft(Subject):
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""
-    counted_to: Callable[[int, str], Term | None] = lambda value, name: None
+    counted_to: Callable[[int, str], Term | None] = no_count
     """Refers to an integer that a loop counts to, by what stands in a turn."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""

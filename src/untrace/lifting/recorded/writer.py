@@ -145,6 +145,7 @@ class Writer:
         self.latest: deque[Any] = deque(maxlen=N_LATEST)
         draft.origins, draft.lift = self._origins, self._lifted
         draft.counted_to = self._counted_to
+        program.begun.append(draft)
 
     # ---- names ---------------------------------------------------------------------
 

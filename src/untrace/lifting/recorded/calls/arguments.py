@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
@@ -148,7 +151,18 @@ def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters whose defaults need not be written.
 
     A number that is passed to a jitted function is one of its inputs, a default is not.
+    Those of JAX are called many times; others are not kept alive.
     """
+    is_known = type(function) is _JITTED and jaxapi.is_inside_jax(function)
+    return _known_droppable(function) if is_known else _read_droppable(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_droppable(function: Any) -> Mapping[str, inspect.Parameter]:
+    return _read_droppable(function)
+
+
+def _read_droppable(function: Any) -> Mapping[str, inspect.Parameter]:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some builtin and wrapped callables have none
@@ -161,6 +175,7 @@ def _droppable(function: Any) -> Mapping[str, inspect.Parameter]:
     }
 
 
+_JITTED = type(jax.jit(lambda: None))
 _NUMBERS = (bool, int, float, complex)
 
 

@@ -11,7 +11,7 @@ from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call, Place, Target
+from untrace.recovery.record import Call, Target
 from untrace.recovery.unpacking import Unpacked, unpacked, unpacked_locals
 from untrace.syntax.names import identifier
 
@@ -41,7 +41,10 @@ class UnpackedLocals:
         self._calls = calls
         self._known: dict[str, list[Unpacked]] = {}
         self._waiting: list[tuple[Unpacked, Any, Call]] = []
-        for code in {item.place.code for item in calls if _is_users(item.place)}:  # type: ignore[union-attr]
+        places = [item.place for item in calls if item.place is not None]
+        # The hash of a code object is computed anew every time, from all of its parts.
+        codes = {id(place.code): place for place in places}
+        for code in [place.code for place in codes.values() if place.is_users]:
             for one in unpacked_locals(code):
                 self._known.setdefault(one.variable, []).append(one)
 
@@ -65,10 +68,6 @@ class UnpackedLocals:
                     if statement is not None:
                         self._writer.stand_with(item, statement)
                         statement.site = item.place, one.line
-
-
-def _is_users(place: Place | None) -> bool:
-    return place is not None and place.is_users
 
 
 def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:

@@ -117,7 +117,7 @@ class Values:
         tree, arrays = self.tree(value)
         arrays = [instead.get(id(array), array) for array in arrays]
         self._alive.append(arrays)
-        self._define(tree, arrays, name, path)
+        self._define(tree, arrays, name, path, {})
         if not arrays and callable(value):
             self._alive.append(value)
             self._known[id(value)] = name, path
@@ -125,6 +125,8 @@ class Values:
 
     def _define_functions(self, value: Any, name: Name, path: str) -> None:
         """Let the name stand for functions that JAX made: those of `jax.linearize`, …"""
+        if is_array(value):  # a tracer raises where it is asked for what it has not
+            return
         if type(value) in (tuple, list):
             for index, item in enumerate(value):
                 self._define_functions(item, name, f"{path}[{index}]")
@@ -144,9 +146,13 @@ class Values:
         arrays: list[Any],
         name: Name,
         path: str,
+        keys: dict[int, Any],
         is_inside: bool = False,
     ) -> None:
-        """Let a name stand for the parts of a tree; `is_inside` what a function holds."""
+        """Let a name stand for the parts of a tree; `is_inside` what a function holds.
+
+        `keys` are those of the parts, by their `id`: that of a tree is made of theirs.
+        """
         if isinstance(tree, Leaf):
             key = id(arrays[tree.index])
             known, before = self._known.setdefault(key, (name, path))
@@ -157,14 +163,15 @@ class Values:
             if is_later or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
             return
-        key = tree_key(tree, arrays)
+        key = tree_key(tree, arrays, keys)
         if key is not None:
             known, before = self._known.setdefault(key, (name, path))
             if (path and before == path) or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
         is_inside |= tree.cls in jaxapi.FUNCTION_RESULTS
         for part, child in by_length(tree):
-            self._define(child, arrays, name, path + access(tree, part), is_inside)
+            inner = path + access(tree, part)
+            self._define(child, arrays, name, inner, keys, is_inside)
 
     def add(self, key: Any, name: Name) -> None:
         """Let a name stand for what has a key."""
@@ -206,14 +213,29 @@ def _is_nearer(name: Name, path: str, known: Name, before: str) -> bool:
     return before.endswith(path)
 
 
-def tree_key(tree: Tree, arrays: Sequence[Any]) -> Any:
-    """Return what identifies a tree of arrays; None if it holds none."""
+def tree_key(
+    tree: Tree, arrays: Sequence[Any], known: dict[int, Any] | None = None
+) -> Any:
+    """Return what identifies a tree of arrays; None if it holds none.
+
+    Those of its inner nodes are looked up in `known` and kept there, by their `id`.
+    """
     if isinstance(tree, Leaf):
         return id(arrays[tree.index])
+    if known is None:
+        return _key_of_node(tree, arrays, None)
+    if id(tree) not in known:
+        known[id(tree)] = _key_of_node(tree, arrays, known)
+    return known[id(tree)]
+
+
+def _key_of_node(
+    tree: Node, arrays: Sequence[Any], known: dict[int, Any] | None
+) -> Any:
     parts = [
         (label, key)
         for label, child in zip(tree.keys, tree.children)
-        if (key := tree_key(child, arrays)) is not None
+        if (key := tree_key(child, arrays, known)) is not None
     ]
     if not parts:
         return None

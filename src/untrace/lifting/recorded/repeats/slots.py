@@ -79,6 +79,13 @@ class Run:
     starts: dict[int, tuple[Name, str]] = field(
         default_factory=dict[int, "tuple[Name, str]"]
     )
+    _locals: list[dict[int, int]] = field(default_factory=list[dict[int, int]])
+
+    def locals_of(self, number: int) -> dict[int, int]:
+        """Return the values of a turn, whose number it is or counted from the last."""
+        for turn in self.turns[len(self._locals) :]:
+            self._locals.append(locals_in(turn))
+        return self._locals[number]
 
     @property
     def older(self) -> frozenset[int]:
@@ -142,6 +149,9 @@ def slot_of(
     locals_of: Sequence[dict[int, int]],
 ) -> Slot | None:
     """Say what stands at one place, which was `mine` at first and is `other` now."""
+    is_known_same = known is not None and known.kind == "same"
+    if is_known_same and type(mine) is type(other) is str and mine == other:
+        return known  # as most of a text is
     if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
         ref, before = other.resolved(), locals_of[1]
         if id(ref.name) in before and not ref.path:
@@ -287,7 +297,7 @@ def _older(ref: Ref, run: Run) -> tuple[int, str] | None:
     Before the first turn that is what the value begins as.
     """
     if run.n_turns > 1:
-        local = locals_in(run.turns[-2]).get(id(ref.name))
+        local = run.locals_of(-2).get(id(ref.name))
         return (local, ref.path) if local is not None else None
     for local, (name, path) in run.starts.items():
         if name is ref.name and ref.path.startswith(path):

@@ -149,7 +149,7 @@ def _is_before(trail: Trail, other: Trail) -> bool:
 def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
     """Add a turn to a run, if it is the next one."""
     first, before = run.turns[0], run.turns[-1]
-    locals_of = [locals_in(stretch) for stretch in (first, before, turn)]
+    locals_of = [run.locals_of(0), run.locals_of(-1), locals_in(turn)]
     is_second = run.n_turns == 1
     if is_second:
         run.starts = _starts(first, turn, locals_of[1])
