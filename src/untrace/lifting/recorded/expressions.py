@@ -300,8 +300,10 @@ def _is_needed(name: Name, writer: Writer) -> bool:
 
 
 def _array(value: Any, writer: Writer, field: str = "") -> Term:
-    hint = writer.program.arrays.get(id(value), "")
-    argument = writer.arguments.get((id(value), hint))
+    argument = None
+    if writer.arguments:
+        name = writer.program.array_name(value)
+        argument = writer.arguments.get((id(value), name))
     if argument is not None:  # one of several that are this array
         return writer.ref((argument, ""))
     found = writer.find(id(value))
