@@ -260,3 +260,18 @@ def test_small_arrays_of_the_module_keep_their_names():
     assert "LEFT = np.array([0, 2]" in text and "x[:, np.array([1]" in text
     hidden = untrace.source(f, anonymous=True)(np.ones((2, 3), np.float32))
     assert "LEFT" not in str(hidden)
+
+
+class Problem:
+    def __init__(self) -> None:
+        self.t0 = jnp.array([1.0, 2.0, 3.0])
+        self._w12 = jnp.array([2.0, 2.0, 3.0])
+
+    def loss(self, x):
+        return jnp.sum(jnp.sin(x * self.t0) + self._w12)
+
+
+def test_constant_arrays_of_one_letter_and_a_number_keep_their_names():
+    problem = Problem()
+    text = str(untrace.source(lambda x: problem.loss(x))(jnp.ones(3)))
+    assert "jnp.sin(x * T0) + W12" in text, text

@@ -307,3 +307,33 @@ def test_rules_that_make_ever_larger_functions_have_an_end():
     src = untrace.source(lambda x: sum(harmonics(13)(x)))(X)
     assert src.report.is_verified, str(src.report)
     assert len(str(src).splitlines()) < 5_000
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+@functools.partial(jax.jit, static_argnums=(0,))
+def scaled(f, x, scale):
+    return jnp.sin(f(x)) * scale
+
+
+def scaled_fwd(f, x, scale):
+    return scaled(f, x, scale), (x, scale)
+
+
+def scaled_bwd(f, residuals, g):
+    x, scale = residuals
+    return g * jnp.cos(x) * scale, jnp.sum(g)
+
+
+scaled.defvjp(scaled_fwd, scaled_bwd)
+
+
+def test_a_jitted_function_with_rules_is_given_a_number():
+    """JAX does not run it again at the types of the number, which it has traced."""
+
+    def loss(x):
+        return scaled(jnp.tanh, x, 2.0).sum() + scaled(jnp.tanh, x, 3).sum()
+
+    src = untrace.source(loss)(X)
+    assert src.report.strength, f"{src.report}\n{src}"
+    assert "from its equations" not in str(src), str(src)
+    assert "scaled(jnp.tanh, x, 2.0)" in str(src), str(src)

@@ -451,3 +451,17 @@ def curvature(fun, x, kwargs):
     src = untrace.source(program)(x, x + 1.0, x * 2.0)
     assert src.report.is_verified and "from its equations" not in str(src), str(src)
     assert str(src).count("lambda p: residual(p, x, y), ") == 2
+
+
+def test_a_hessian_is_called_so():
+    def energy(w, x):
+        return jnp.sum(jnp.tanh(w * x) ** 2)
+
+    def step(w, x):
+        mixed = jax.jacfwd(jax.jacrev(energy), argnums=1)(w, x)
+        return jax.hessian(energy, argnums=1)(w, x) @ w + mixed @ x
+
+    src = untrace.source(step)(*[np.ones(3, np.float32)] * 2)
+    assert src.report.strength == "identical", src.report
+    assert "jax.hessian(energy, argnums=1)(w, x)" in src.text, src.text
+    assert "jax.jacfwd(jax.jacrev(energy), argnums=1)(w, x)" in src.text, src.text

@@ -191,3 +191,20 @@ def test_the_command_line_has_the_same_choices(tmp_path):
         for options in ((), ("--comments", "none"))
     ]
     assert ['"""F."""' in done.stdout for done in shown] == [True, False]
+
+
+def test_the_docstring_of_a_copy_is_not_cut_within_its_first_paragraph():
+    def scaled(x, is_odd):
+        """Scale an array in one of two ways, and say so in a sentence
+        of two lines.
+
+        Args:
+          x: The array.
+        """
+        return jnp.sin(x) * x if is_odd else jnp.cos(x) + jnp.tanh(x)
+
+    def both(x):
+        return scaled(scaled(x, True), False)
+
+    text = untrace.source(both)(jnp.ones(3)).text
+    assert text.count("of two lines.") == 2 and text.count("Args:") == 1, text

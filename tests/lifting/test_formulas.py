@@ -510,7 +510,8 @@ def test_numbers_that_a_function_computes_and_reads_again_are_its_variables():
     text = recover(shelf, X)
     assert "    gain = 10 ** (4.0 / 40)\n" in text, text
     assert "    w = 2 * jnp.pi * 0.1\n" in text
-    assert "(gain + 1) * x + (gain - 1) * jnp.cos(w * x) * 0.3" in text
+    assert "(gain + 1) * x + (gain - 1) * jnp.cos(w * x) * once" in text
+    assert "    once = 1 / math.sqrt(7)\n" in text
     assert "y * gain + jnp.sin(w)" in text
 
 
@@ -591,3 +592,19 @@ def test_products_of_matrices_of_libraries_are_written_as_chains(tmp_path, monke
     square = np.eye(3, dtype=np.float32)
     text = recover(lambda p, a: products.riccati(p, a, a, p), square, square)
     assert "(p @ a + a.T @ p - p @ a @ p @ a.T @ p) * 2.0 @ (a @ p)" in text, text
+
+
+class Settings:
+    width = 8
+
+
+def test_functions_of_math_are_written_as_they_were_computed():
+    def scores(q, k):
+        scaled = q @ k.T
+        scaled /= math.sqrt(Settings.width)
+        return scaled * (1 / math.sqrt(2 * Settings.width))
+
+    src = untrace.source(scores)(*[np.ones((2, 3), np.float32)] * 2)
+    assert src.report.strength == "identical", src.report
+    assert "scaled / math.sqrt(8)" in src.text, src.text
+    assert "(1 / math.sqrt(2 * 8))" in src.text, src.text

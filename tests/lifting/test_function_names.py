@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -392,3 +393,38 @@ def called_by_another_name(x):
 def test_a_function_that_is_called_like_an_argument_gives_way():
     text = recover(called_by_another_name, X)
     assert "def x_2(value):" in text and "return x_2(x) + x_2(x + 1)" in text
+
+
+def Scaled(n):
+    def init(key):
+        return jnp.ones(n)
+
+    def apply(params, x):
+        return jnp.tanh(params * x).sum() + x
+
+    return init, apply
+
+
+def Biased(n):
+    def apply(params, x):
+        return jnp.sin(params + x) * x
+
+    return None, apply
+
+
+def test_functions_of_factories_that_are_called_like_classes():
+    def net(scales, biases, x):
+        x = Scaled(3)[1](scales, x)
+        return Biased(3)[1](biases, Scaled(3)[1](scales, x))
+
+    text = str(untrace.source(net)(*[np.ones(3, np.float32)] * 3))
+    assert "def scaled(params, x):" in text and "def biased(params, x):" in text, text
+
+
+doubled = jax.jit(lambda x: jnp.sin(x) * 2)
+
+
+def test_a_lambda_is_called_after_the_variable_that_holds_it():
+    src = untrace.source(doubled)(np.float32(1.0))
+    assert "def doubled(x):" in src.text, src.text
+    assert untrace.source(lambda x: x + 1)(1.0).name == "lambda_"

@@ -218,3 +218,53 @@ def test_two_leaves_that_are_added_to_0_are_a_sum():
     assert part in " ".join(src.text.split()), src.text
     src = untrace.source(sum_of_some)(tree)
     assert '0 + total["u"]["a"] + total["v"]["b"]' in src.text, src.text
+
+
+def unet(downs, ups, x):
+    skips = []
+    for w in downs:
+        skips.append(x)
+        x = jnp.tanh(x @ w)
+    for w in ups:
+        x = jnp.tanh(x @ w) + skips.pop()
+    return x
+
+
+def all_levels(downs, ups, x):
+    levels = [x]
+    for w in downs:
+        x = jnp.tanh(x @ w)
+        levels.append(x)
+    for w in ups:
+        x = jnp.sin(x @ w) + levels.pop()
+    return x
+
+
+def first_is_used_twice(downs, ups, x):
+    start, skips = x, []
+    for w in downs:
+        skips.append(x)
+        x = jnp.tanh(x @ w)
+    for w in ups:
+        x = jnp.tanh(x @ w) + skips.pop()
+    return x + start
+
+
+def test_lists_of_what_each_turn_begins_with():
+    weights = [X, X + 1, X + 2]
+    text = recover(unet, weights, weights, X)
+    lines = [
+        *("xs = []", "for w in downs:", "xs.append(x)", "x = jnp.tanh(x @ w)"),
+        *("in zip(ups, reversed(xs)):", "x = jnp.tanh(x @ w) + ", "return x"),
+    ]
+    at = text.index("def unet")
+    assert "x_2" not in text
+    for line in lines:
+        at = text.index(line, at)
+
+
+@pytest.mark.parametrize("program", [all_levels, first_is_used_twice])
+def test_lists_of_other_values_stay_as_they_were(program):
+    weights = [X, X + 1, X + 2]
+    text = recover(program, weights, weights, X)
+    assert "for w in downs:" in text, text

@@ -114,7 +114,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if issubclass(kind, _OPAQUE):
         return
     if issubclass(kind, (tuple, list)):
-        yield from (("", part) for part in value)
+        fields = kind.__dict__.get(
+            "_fields", ()
+        )  # a NamedTuple may be flattened to less
+        is_named = type(fields) is tuple and len(fields) == len(value)
+        names = map(str, fields) if is_named else itertools.repeat("")
+        yield from ((str.strip(name, "_"), part) for name, part in zip(names, value))
         return
     held = value if issubclass(kind, dict) else fields_of(value)
     for name, part in dict.items(held):  # what a subclass does is the user's code

@@ -14,13 +14,23 @@ ORIGIN = "__untrace_origin__"
 
 
 def function_name(function: Any) -> str:
-    """Return the name of any callable, unwrapping partials and methods."""
+    """Return the name of any callable, unwrapping partials and methods.
+
+    A lambda is called after the variable of its module that holds it.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         name = type(function).__name__
-    return name
+    return _variable_of(function) or name if name == "<lambda>" else name
+
+
+def _variable_of(function: Any) -> str:
+    """Return the variable of a function's module that holds it; "" if there is none."""
+    held = getattr(inspect.unwrap(function), "__globals__", None)
+    items = list(held.items()) if type(held) is dict else []
+    return next((name for name, value in items if value is function), "")
 
 
 def origin(function: Any) -> str:

@@ -94,11 +94,11 @@ class Function(Subject):
         """Write the function out with its docstrings, unindented.
 
         Args:
-          shown: Docstrings that functions before have, of which the first line is enough;
-            those of this one are added.
+          shown: Docstrings that functions before have, of which the first paragraph is
+            enough; those of this one are added.
         """
         docs = {
-            path: doc.partition("\n")[0] if doc in shown else doc
+            path: doc.partition("\n\n")[0] if doc in shown else doc
             for path, doc in self.docs.items()
         }
         shown.update(self.docs.values())

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.recovery.functions import innermost, positional, rules
+from untrace.recovery.functions import innermost, peel, positional, rules
 from untrace.recovery.record import Body
 from untrace.recovery.recorder import Readers, Recorder
 
@@ -203,6 +203,7 @@ def run_apart(
     `given` makes its arguments of those that are traced.
     """
     bodies: list[Body] = []
+    run = _without_jit(rule)
 
     def traced(*values: Any) -> None:
         rest = iter(values)
@@ -215,7 +216,7 @@ def run_apart(
         root = Body(None, traced.__code__, {})
         recorder = Recorder(readers, is_short=True)
         with recorder.recording(root):
-            rule(*passed)  # what it returns may hold symbolic zeros
+            run(*passed)  # what it returns may hold symbolic zeros
         bodies.extend(c.bodies[0] for c in root.calls if c.is_own)
 
     jax.eval_shape(traced, *args)
@@ -225,6 +226,14 @@ def run_apart(
             return body
     name = getattr(rule, "__name__", type(rule).__name__)
     raise LiftingError(f"the derivative rule `{name}` could not be traced apart")
+
+
+def _without_jit(function: Any) -> Any:
+    """The function inside `jax.jit`, which does not run what it has traced before."""
+    layer = peel(function)
+    while layer is not None and getattr(layer.value, "maker", None) == ("jax", "jit"):
+        function, layer = layer.inner, peel(layer.inner)
+    return function
 
 
 def _with_zeros(zeros: Sequence[bool], args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -94,12 +94,25 @@ def reads_attribute(code: types.CodeType) -> bool:
 
 def is_inside_jax(code: types.CodeType) -> bool:
     """Whether code is a part of JAX."""
-    return _is_file_of_jax(code.co_filename)
+    return _is_of_jax(code.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_file_of_jax(filename: str) -> bool:
-    return filename.startswith(_jax_folders())
+def _is_of_jax(filename: str) -> bool:
+    return filename.startswith(_jax_folders()) and not _is_example(filename)
+
+
+def _is_example(filename: str) -> bool:
+    """Whether a file is one of `jax.example_libraries`: code in terms of JAX's functions.
+
+    It is written like other libraries, and no part of the API that JAX keeps.
+    """
+    return filename.startswith(_examples_folder())
+
+
+@functools.cache
+def _examples_folder() -> str:
+    return os.path.join(_folder(jax), "example_libraries") + os.sep
 
 
 @functools.lru_cache(maxsize=4096)
@@ -107,8 +120,10 @@ def is_ignored(filename: str) -> bool:
     """Whether a file belongs to Python, NumPy, JAX or this package."""
     if filename.startswith("<"):
         return not filename.startswith(_TYPED)
-    if filename.startswith(_own_folders()) or passes_on(filename):
+    if passes_on(filename):
         return True
+    if filename.startswith(_own_folders()):
+        return not _is_example(filename)
     return filename.startswith(_python_folder()) and not _PACKAGES.search(filename)
 
 

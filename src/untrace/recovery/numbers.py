@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -194,7 +195,7 @@ def named_arrays(
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
     held = [(id(_held(frame, chain)), chain.path[-1]) for chain in chains]
-    names = [(key, name) for key, name in held if key in given]
+    names = _of_operands([(key, name) for key, name in held if key in given], found)
     named = {key for key, _ in names}
     others = [v for key, v in given.items() if key not in named | shared]
     computed = [one.path[-1] for one in chains if _is_property(_held(frame, one))]
@@ -205,6 +206,24 @@ def named_arrays(
             (id(v), name) for name, v in parameters.items() if _is_one_of(v, others)
         ]
     return tuple(names)
+
+
+def _of_operands(
+    names: list[tuple[int, str]], values: Sequence[Any]
+) -> list[tuple[int, str]]:
+    """The names of the arrays that a call was given: the last that were read.
+
+    Of `sin(a) + b` the sum is given what `b` holds, though `a` may hold it as well.
+    """
+    if len(names) < 2:
+        return names
+    left = Counter(map(id, values))
+    last: list[tuple[int, str]] = []
+    for key, name in reversed(names):
+        left[key] -= 1
+        if left[key] >= 0:
+            last.append((key, name))
+    return last[::-1]
 
 
 def _is_property(held: Any) -> bool:

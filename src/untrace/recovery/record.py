@@ -274,7 +274,8 @@ class Body(Subject):
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
       defaults: The numbers that parameters of a function of the user hold by default.
-      shared: The `id` of arrays that are several of its arguments.
+      shared: The `id` of arrays that are several of its arguments, or several of the
+        results that it unpacks.
       free: What the variables held that it closes over, if it was called by Python.
       defined: The user's function of its module that has its code, if Python called it.
       space: The variables of its module, if Python called it.

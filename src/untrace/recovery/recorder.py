@@ -276,6 +276,8 @@ class Recorder:
             call.returns = True
         else:
             call.target = site.target or self._element(site.elements, call)
+            if type(call.target) is type(call.result) is tuple:
+                body.shared |= held.shared(call.result)
         self._read_arguments(call, entry, site, frame, body, near)
 
     def _read_arguments(

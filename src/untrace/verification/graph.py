@@ -118,6 +118,20 @@ class Graph(StandInKeys):
             self.n_held += len(parts)
         return ()
 
+    def _ordinal(
+        self,
+        name: Key,
+        value: Any,
+        scope: KeyScope | None,
+        trees: tuple[Any, ...] = (),
+    ) -> int:
+        # A stand-in holds nothing: what the function holds is taken on trust with it,
+        # as in `compare`.
+        outer, self.has_effects = self.has_effects, False
+        number = super()._ordinal(name, value, scope, trees)
+        self.has_effects = outer
+        return number
+
     def shared_objects(self) -> collections.Counter[frozenset[Key]]:
         """Count the objects that the same host functions hold."""
         return collections.Counter(map(frozenset, self.held.values()))

@@ -28,6 +28,7 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.numbers.formulas import formula_term
+from untrace.lifting.recorded.projected_trees import of_projected
 from untrace.lifting.recorded.slices import slice_term
 from untrace.lifting.recorded.terms import (
     Global,
@@ -223,6 +224,10 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
     if kind in (tuple, list) and writer.program.shapes.knows(value):
         tree, arrays = writer.values.tree(value)
         return built(tree, arrays, writer)
+    if kind in (tuple, list, dict):
+        projected = of_projected(*writer.values.tree(value), writer)
+        if projected is not None:
+            return projected
     if kind in (tuple, list):
         part = None if _has_static(value) else slice_term(value, writer)
         if part is not None:
@@ -300,8 +305,10 @@ def _is_needed(name: Name, writer: Writer) -> bool:
 
 
 def _array(value: Any, writer: Writer, field: str = "") -> Term:
-    hint = writer.program.arrays.get(id(value), "")
-    argument = writer.arguments.get((id(value), hint))
+    argument = None
+    if writer.arguments:
+        name = writer.program.array_name(value)
+        argument = writer.arguments.get((id(value), name))
     if argument is not None:  # one of several that are this array
         return writer.ref((argument, ""))
     found = writer.find(id(value))
@@ -336,7 +343,7 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer, field: str = "") ->
     base = like(tree, arrays, writer)
     if base is not None:
         return _updated(base, tree, arrays, writer)
-    shorter = of_masked(tree, arrays, writer)
+    shorter = of_masked(tree, arrays, writer) or of_projected(tree, arrays, writer)
     shorter = shorter or of_dicts(tree, arrays, writer, built)
     if shorter is not None:
         return shorter

@@ -302,6 +302,7 @@ def _transformed(
         decorated = _decorated(made, bodies, writer)
         if decorated is not None:
             return decorated
+    made = _as_hessian(made)
     writer.program.n_transforming += 1
     inner = _inner(made, bodies, writer)
     writer.program.n_transforming -= 1
@@ -310,6 +311,18 @@ def _transformed(
     fixed = _fixed_arguments(made, bodies, writer)
     home = writer.program.home_term(made.maker)
     return call(home, [inner, *_option_terms(made, fixed, writer)])
+
+
+def _as_hessian(made: jaxapi.Transformed) -> jaxapi.Transformed:
+    """`jax.hessian` where it is what JAX makes of it: `jacfwd` of `jacrev`."""
+    layer = peel(made.function)
+    inner = layer.value if layer is not None else None
+    if not isinstance(inner, jaxapi.Transformed) or made.static != inner.static:
+        return made
+    is_hessian = (made.maker, inner.maker) == (("jax", "jacfwd"), ("jax", "jacrev"))
+    if not is_hessian or dict(made.options) != dict(inner.options):
+        return made
+    return jaxapi.Transformed(("jax", "hessian"), inner.function, made.options)
 
 
 def _inner(

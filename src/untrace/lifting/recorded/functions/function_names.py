@@ -182,7 +182,7 @@ def _names(qualname: str, body: Body, is_called: bool) -> Names:
 def _plain(name: str, body: Body) -> Names:
     """Return the names of the user's function: its own, and what it is or is made in with it.
 
-    What `create_linear` makes is `linear`.
+    What `create_linear` makes is `linear`, and so is what `Linear` makes.
     """
     *around, last = body.code.co_qualname.split(".")
     names = [name]
@@ -192,8 +192,12 @@ def _plain(name: str, body: Body) -> Names:
         names.append(f"apply_{name}")
     if around and around[-1] == LOCALS:
         verb, _, made = _maker(around[:-1]).partition("_")
+        factory = next(one for one in reversed(around) if one != LOCALS)
         if made and verb in VERBS:
             names += [identifier(made, "function"), _joined(made, name)]
+        elif factory[0].isupper() and _maker(around[:-1]) == _cleaned(factory):
+            made = snake_case(_cleaned(factory))  # `Dense`, which is no class
+            names += [made, _joined(made, name)]
     return tuple(names)
 
 

@@ -80,6 +80,7 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
             writer.give(given, made)
         else:
             writer.define(given, made)
+            writer.arguments[id(given), name] = made
         if type(given) is float:
             writer.hold_float(given, name, made)
         writer.draft.parameters.append(Parameter(made, stars, name in keywords))

@@ -34,8 +34,13 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     hint = hint or ("state" if type(result) is dict else result_hint(item))
     if writer.in_library:  # an attribute of its object, mostly
         hint = hint.lstrip("_") or hint
+    known = writer.find(id(result)) if is_array(result) else None
+    if known is not None and not known[1] and known[0].hint == identifier(hint):
+        given = False  # it holds what the variable of this name holds already
     name = _local(hint, given, writer)
     writer.define(result, name)
+    if given and is_array(result):
+        writer.arguments[id(result), hint] = name
     return name
 
 

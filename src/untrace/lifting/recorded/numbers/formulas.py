@@ -33,7 +33,7 @@ def _depends(formula: Formula, writer: Writer) -> bool:
         return _array(formula, writer) is not None
     if formula.is_read_again and formula.symbol == "=":
         return True
-    if _is_numpys(formula):
+    if _is_of_function(formula):
         return True
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
@@ -43,9 +43,9 @@ def _depends(formula: Formula, writer: Writer) -> bool:
     return any(_depends(operand, outer) for operand in formula.operands)
 
 
-def _is_numpys(formula: Formula) -> bool:
-    """Whether a function of NumPy made it, `np.log(2)`, which says more than its digits."""
-    return formula.symbol.startswith("np.")
+def _is_of_function(formula: Formula) -> bool:
+    """Whether a function made it, `np.log(2)`, which says more than its digits."""
+    return formula.symbol.partition(".")[0] in _MODULES
 
 
 def _array(formula: Formula, writer: Writer) -> Found | None:

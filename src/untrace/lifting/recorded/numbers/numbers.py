@@ -228,15 +228,21 @@ def is_telling(name: str) -> bool:
 def array_name(hint: str) -> str:
     """Turn a variable's name into that of a constant array; one letter stays as it is.
 
+    `t0` and `w2` say more than that there is a constant.
+
     >>> array_name("X"), array_name("y"), array_name("weights"), array_name("_")
     ('X', 'y', 'WEIGHTS', '')
     >>> array_name("ª"), array_name("a/weights"), array_name("_a")
     ('', 'A_WEIGHTS', 'A')
+    >>> array_name("t0"), array_name("_w12")
+    ('T0', 'W12')
     """
     hint = str.__str__(hint)  # it may be a key, and a subclass shows itself otherwise
     letter = hint.strip("_")
     if len(letter) == 1 and letter.isascii() and letter.isalpha():
         return hint if hint == letter else letter.upper()  # a private attribute
+    if re.fullmatch("[A-Za-z][0-9]+", letter):
+        return letter.upper()
     return constant_name(hint)
 
 

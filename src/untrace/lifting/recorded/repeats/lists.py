@@ -29,12 +29,16 @@ def leave(
     for local in sorted(run.left):
         names = left_by(run, local)
         begin = _begin(names, draft, rest)
+        first = None if begin else _kept_first(run, local, names, draft, rest)
+        if first is not None:
+            begins.append(_keep_begins(first, names, loop, draft, rest))
+            continue
         made = list_of([*begin, *names], draft, rest)
         *earlier, last = names
         is_listed = any(name.uses for name in earlier) and local not in carried(run)
         if is_listed and last.uses:
             item = f"[{len(begin) + len(earlier)}]"
-            _take_last(last, item, made, terms_of(draft, rest))
+            _take(last, item, made, terms_of(draft, rest))
         take_items(earlier, made, len(begin))
         made.uses, last.uses = made.uses + 1, last.uses + 1
         append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
@@ -45,6 +49,59 @@ def leave(
         for name in begin:
             name.uses += 1
     return begins
+
+
+def _kept_first(
+    run: Run,
+    local: int,
+    names: Sequence[Name],
+    draft: Draft,
+    rest: Sequence[Statement],
+) -> Name | None:
+    """What a value begins as, if the list is of what each turn begins with.
+
+    Such are the skips of a U-Net: `skips.append(x)`, and then `x = down(x)`. What the
+    first turn begins with is used as often as what the others do.
+    """
+    begin, path = run.starts.get(local, (None, ""))
+    if begin is None or path or local not in carried(run) or local in run.older:
+        return None
+    if tuple(map(id, names)) in draft.lists or begin.captured:
+        return None
+    if begin is names[-1]:  # the variable of a loop around this one
+        return None
+    terms = terms_of(draft, rest)
+    width = 2 * len(names) - 1
+    if any(
+        _lists(term.parts[start : start + width], names)
+        for term in terms
+        for start in range(len(term.parts) - width + 1)
+    ):
+        return None
+    counts = [_count(name, terms) for name in (begin, *names[:-1])]
+    return begin if counts[0] and len(set(counts)) == 1 else None
+
+
+def _count(name: Name, terms: Iterable[Term]) -> int:
+    return sum(ref.resolved().name is name for term in terms for ref in term.refs())
+
+
+def _keep_begins(
+    first: Name,
+    names: Sequence[Name],
+    loop: Loop,
+    draft: Draft,
+    rest: Sequence[Statement],
+) -> Statement:
+    """Let a loop append what each turn begins with; return the statement before it."""
+    *earlier, last = names
+    made = list_of([first, *earlier], draft, rest)
+    _take(first, "[0]", made, terms_of(draft, rest))
+    take_items(earlier, made, 1)
+    made.uses, last.uses = made.uses + 1, last.uses + 1
+    append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
+    loop.body.insert(0, Statement(None, append, is_effect=True))
+    return Statement(made, display("[]", []), is_start=True)
 
 
 def left_by(run: Run, local: int) -> list[Name]:
@@ -110,8 +167,8 @@ def take_variables(lists: Sequence[Name], rest: Sequence[Statement]) -> None:
             variable.uses = 0
 
 
-def _take_last(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
-    """Take the last value from a list, too."""
+def _take(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
+    """Take a value that has another name, too, from a list."""
     for term in terms:
         for position, part in enumerate(term.parts):
             ref = part.resolved() if type(part) is Ref else None

@@ -169,6 +169,14 @@ def slot_of(
         found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
     if found is None and (known is None or known.kind == "each"):
         return _each_slot(mine.resolved(), other.resolved(), known, run, locals_of)
+    if (
+        found is not None
+        and known is not None
+        and found.kind == "index"
+        and found != known
+        and known.kind in ("index", "leaf")
+    ):  # the first leaves of `[(w, b), (), (w_2, b_2)]`, by one index and by the other
+        found = _leaf_slot(mine.resolved(), other.resolved(), run)
     if found is not None and known is not None and found.kind == known.kind == "leaf":
         found.numbers = [tree for tree in known.numbers if tree in found.numbers]
         is_same = found.start == known.start and known.keys and found.keys
@@ -284,6 +292,13 @@ def _ref_slot(
             moved = f"{begin[: match.start()]}{int(match[0]) + step * turn}"
             if moved + begin[match.end() :] == path:
                 return Slot("index", 0, None, [match[0]], match.start(), step)
+    return _leaf_slot(mine, other, run)
+
+
+def _leaf_slot(mine: Ref, other: Ref, run: Run) -> Slot | None:
+    """Say that turns take the leaves of a tree, or the items of a dict."""
+    turn = run.n_turns
+    (owner, begin), (_, path) = run.origin(mine), run.origin(other)
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
     start, keys = differing_key(begin, path)
     return (

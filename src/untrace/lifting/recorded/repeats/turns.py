@@ -66,7 +66,8 @@ def run_at(
         is_complete = sites[start : start + period] != first
         if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
-        if run.n_turns == 2 and not ((is_of_loop or _is_plain(run)) and is_wanted(run)):
+        is_known = is_of_loop or _is_plain(run) or _are_of_map(run.turns)
+        if run.n_turns == 2 and not (is_known and is_wanted(run)):
             return None
     # A list of what some turns make has to have what the first ones made, too.
     begins_late = position >= period and sites[position - period : position] == first
@@ -87,8 +88,10 @@ def _is_loop(run: Run, is_complete: bool) -> bool:
         return True
     if is_complete and _is_sum_of_leaves(run):
         return True
-    is_long = run.n_turns >= MIN_TURNS and bool(_functions(run))
-    return is_complete and _are_of_loop(run.turns) and (is_long or is_shorter(run))
+    is_long = run.n_turns >= MIN_TURNS
+    is_known = _are_of_loop(run.turns) or (is_long and _are_of_map(run.turns))
+    is_long = is_long and bool(_functions(run))
+    return is_complete and is_known and (is_long or is_shorter(run))
 
 
 def _is_sum_of_leaves(run: Run) -> bool:
@@ -127,6 +130,16 @@ def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
         for a, b in itertools.pairwise(trails[0])
     )
     return not is_late and all(trail == trails[0] for trail in trails)
+
+
+def _are_of_map(turns: Sequence[Sequence[Statement]]) -> bool:
+    """Whether all turns came from one call of the program that stands in no loop.
+
+    What it calls does them one after the other, such as `map(update, grads, states)`.
+    """
+    trails = [statement.trail for turn in turns for statement in turn]
+    is_placed = any(place is not None for place in trails[0])
+    return is_placed and all(trail == trails[0] for trail in trails)
 
 
 def depth_of(trail: Trail) -> int:

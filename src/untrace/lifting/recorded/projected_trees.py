@@ -1,0 +1,110 @@
+"""Write a tree of parts of what stands at the leaves of another.
+
+A function that is mapped over a tree may return several arrays for a leaf. What takes them
+apart, `jax.tree.map(lambda _, pair: pair[0], params, pairs)`, makes no equation: only
+where the arrays are tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from untrace.capture.trees import Leaf, Node, Tree, access, leaves
+from untrace.lifting.recorded.naming.paths import steps
+from untrace.lifting.recorded.naming.values import Found, tree_key
+from untrace.lifting.recorded.terms import Name, Term, call
+from untrace.lifting.recorded.writer import Writer
+from untrace.optional import gives, optional
+from untrace.syntax.precedence import LAMBDA
+
+MIN_LEAVES = 4
+_Parts = list[tuple[str, Tree]]
+
+
+@optional(gives(None))
+def of_projected(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
+    """Write a tree by one that has its parts, and one that has its form; else None."""
+    if isinstance(tree, Leaf) or len(list(leaves(tree))) < MIN_LEAVES:
+        return None
+    for like, parts in _forms(tree, writer):
+        origin = _origin(parts, arrays, writer)
+        if origin is not None:
+            (root, path), part = origin
+            function = f"lambda _, item: item{part}"
+            trees = [writer.ref((like, "")), writer.reach((root, path), is_tree=True)]
+            mapped = writer.program.home_term(("jax.tree", "map"))
+            return call(mapped, [Term([function], LAMBDA), *trees])
+    return None
+
+
+def _forms(tree: Tree, writer: Writer) -> Iterator[tuple[Name, _Parts]]:
+    """Yield variables whose leaves stand where a tree has parts, and these."""
+    for name in writer.values.names():
+        if name.held is None or name.folded is not None or name.alias is not None:
+            continue
+        form = writer.values.tree(name.held)[0]
+        parts = list(_parts(form, tree))
+        known = [(way, part) for way, part in parts if part is not None]
+        if len(known) == len(parts) >= MIN_LEAVES:
+            yield name, known
+
+
+def _parts(form: Tree, tree: Tree, way: str = "") -> Iterator[tuple[str, Tree | None]]:
+    """Yield what a tree has at the leaves of another; None where that goes on alone."""
+    if isinstance(form, Leaf):
+        yield way, tree
+        return
+    if not isinstance(tree, Node) or _kind(form) != _kind(tree):
+        yield way, None
+        return
+    for key, one, other in zip(form.keys, form.children, tree.children):
+        yield from _parts(one, other, way + access(form, key))
+
+
+def _kind(tree: Node) -> Any:
+    return tree.kind, tree.cls, tuple(tree.keys), tree.settings
+
+
+def _origin(
+    parts: _Parts, arrays: Sequence[Any], writer: Writer
+) -> tuple[Found, str] | None:
+    """Return the tree that has something at the leaves of another, and which part of it."""
+    way, first = parts[0]
+    for inner, index in _leaves(first):
+        known = writer.locate(id(arrays[index]))
+        if known is None or known[0].held is None:
+            continue
+        name, path = known
+        before, is_there, part = path.removesuffix(inner).partition(way)
+        if not (is_there and part and path.endswith(inner)):
+            continue
+        tree, held = writer.values.tree(name.held)
+        places = [(_at(tree, before + way + part), one) for way, one in parts]
+        if all(
+            place is not None and tree_key(place, held) == tree_key(one, arrays)
+            for place, one in places
+        ):
+            return (name, before), part
+    return None
+
+
+def _at(tree: Tree, path: str) -> Tree | None:
+    """Return what is there in a tree."""
+    for step in steps(path):
+        if isinstance(tree, Leaf):
+            return None
+        keys = [access(tree, key) for key in tree.keys]
+        if step not in keys:
+            return None
+        tree = tree.children[keys.index(step)]
+    return tree
+
+
+def _leaves(tree: Tree, way: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the accesses to the leaves of a tree, and their numbers."""
+    if isinstance(tree, Leaf):
+        yield way, tree.index
+        return
+    for key, child in zip(tree.keys, tree.children):
+        yield from _leaves(child, way + access(tree, key))
