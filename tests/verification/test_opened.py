@@ -13,6 +13,7 @@ from untrace.verification.equivalence import equivalent
 from untrace.verification.opened import are_identical_opened
 
 X, Y = jnp.arange(3.0), jnp.ones(3)
+X_AGAIN = jnp.arange(3.0)
 
 turn = jax.jit(lambda x, y: jnp.sin(x) - y)
 
@@ -70,6 +71,16 @@ def test_programs_that_differ_in_plain_calls_need_no_graph(number: int) -> None:
     assert equivalent(one, other) is None
 
 
+def of_two_constants(x: Any, y: Any) -> Any:
+    made = jnp.sin(x), jnp.cos(x), x * X, x * X_AGAIN
+    return made[0]
+
+
+def of_one_constant(x: Any, y: Any) -> Any:
+    made = jnp.sin(x), jnp.cos(x), x * X, x * X
+    return made[1]
+
+
 PARTED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x, y: turn(x, y), lambda x, y: flat(y, x)),
     (lambda x, y: turn(turn(x, y), x), lambda x, y: flat(flat(x, y), y)),
@@ -78,6 +89,7 @@ PARTED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (lambda x, y: (turn(x, y), y), lambda x, y: (y, flat(x, y))),
     (lambda x, y: (turn(x, y), y), lambda x, y: (flat(x, y),)),
     (lambda x, y: (turn(x, y), y), lambda x, y: (flat(x, y), x)),
+    (of_two_constants, of_one_constant),
     (lambda x, y: jax.jit(lambda a, b: b)(x, y), lambda x, y: x),
     (lambda x, y: jax.jit(lambda a: 2.0)(x) * y, lambda x, y: 3.0 * y),
     (lambda x, y: jax.jit(lambda a: -0.0)(x) * y, lambda x, y: 0.0 * y),

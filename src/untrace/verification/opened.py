@@ -144,7 +144,7 @@ class _OpenedWalk(JaxprWalk):
         if found is not None:
             return found
         for var, twin in zip(eqn.outvars, mate.outvars):
-            if var.aval is not twin.aval and not is_same_type(var.aval, twin.aval):
+            if not _are_alike(var, twin):
                 return self.differ("type of a result differs")
         return None
 
@@ -184,6 +184,11 @@ def _meaning(atom: Any, meanings: dict[Any, Meaning]) -> Meaning:
     if meaning is None:  # not as JAX makes it
         raise _Unknown
     return meaning
+
+
+def _are_alike(atom: Any, other: Any) -> bool:
+    """Whether two variables or literals have one type."""
+    return atom.aval is other.aval or is_same_type(atom.aval, other.aval)
 
 
 class _Placed(NamedTuple):
@@ -265,7 +270,9 @@ def _entered(eqn: Any, call: Any, operands: list[Meaning]) -> _Open:
     is_plain = not (consts or body.constvars or eqn.effects)
     if not is_plain or (mesh is not None and not mesh.empty):
         raise _Unknown
-    if len(body.outvars) != len(eqn.outvars):
+    outside, inside = (*eqn.invars, *eqn.outvars), (*body.invars, *body.outvars)
+    # A value is the same inside of the call and outside.
+    if len(outside) != len(inside) or not all(map(_are_alike, outside, inside)):
         raise _Unknown
     given = dict(zip(body.invars, operands))
     return _Open(iter(body.eqns), body, given, eqn)
