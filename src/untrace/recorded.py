@@ -73,7 +73,8 @@ def recording(
             with recorder.preparing(body) if recorder else nullcontext():
                 body.parameters = put_together()
                 try:
-                    body.parameters = Snapshots().take(body.parameters)
+                    snapshots = recorder.snapshots if recorder else Snapshots()
+                    body.parameters = snapshots.take(body.parameters)
                 except Exception as error:  # it runs code of classes
                     body.error = error
             result = run()

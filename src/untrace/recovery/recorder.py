@@ -67,6 +67,7 @@ class Recorder:
     Attributes:
       kinds: What the code objects are that have run.
       stack: The frames that are being recorded, the innermost one last.
+      snapshots: Copies what may change, once for as long as it does not.
       always: The derivative rules that may run at any time, by the `id` of their code.
       error: What went wrong while recording, if something did; the trace goes on.
     """
@@ -82,7 +83,7 @@ class Recorder:
         self._passed = PassedFunctions(expand)
         self.always = self._passed.rule_codes
         self._binds = self.kinds.binds
-        self._snapshots = Snapshots()
+        self.snapshots = Snapshots()
         self._log: list[Bind] = []
         self.stack: list[Entry] = []
         self._n_idle = 0
@@ -200,12 +201,12 @@ class Recorder:
         """
         self._finish(call, entry)
         named = call.target is not None
-        call.result = body.result = self._snapshots.take(value) if named else value
+        call.result = body.result = self.snapshots.take(value) if named else value
         body.locals, body.integers = held.variables(entry.frame, None)
         body.is_finished = True
 
     def _end_run(self, entry: Entry, value: Any) -> None:
-        value = self._snapshots.take(value[0] if entry.is_first and value else value)
+        value = self.snapshots.take(value[0] if entry.is_first and value else value)
         for one in (entry.around, entry.body):
             if one is not None:
                 one.result = value
@@ -214,7 +215,7 @@ class Recorder:
             entry.around.calls.append(entry.call)
         if entry.body is not None and (entry.body.calls or not entry.is_tree):
             # Those of a library only name what they hold, and often are large.
-            snapshots = None if is_library(entry.code) else self._snapshots
+            snapshots = None if is_library(entry.code) else self.snapshots
             found = held.variables(entry.frame, snapshots)
             entry.body.locals, entry.body.integers = found
         if entry.call is not None:
@@ -295,7 +296,7 @@ class Recorder:
             return
         if entry.is_tree and site.is_library:
             return
-        name_arguments(call, site, frame, body, self._snapshots, near)
+        name_arguments(call, site, frame, body, self.snapshots, near)
 
     def _read_inner_site(
         self, call: Call, near: types.FrameType, frame: types.FrameType
@@ -447,7 +448,7 @@ class Recorder:
         names: tuple[str, ...],
         defaults: Mapping[str, float],
     ) -> Body:
-        parameters = held.parameters(frame, names, self._snapshots)
+        parameters = held.parameters(frame, names, self.snapshots)
         return Body(function, frame.f_code, parameters, defaults=defaults)
 
     def _enter(
@@ -482,7 +483,7 @@ class Recorder:
     def _enter_call(
         self, frame: types.FrameType, called: jaxapi.Called, is_tree: bool = False
     ) -> Entry:
-        take = self._snapshots.take
+        take = self.snapshots.take
         args = tuple(map(take, called.args))
         kwargs = {key: take(value) for key, value in called.kwargs.items()}
         call = Call(called.function, args, kwargs, None, is_eager=jaxapi.is_eager())
