@@ -17,7 +17,7 @@ from untrace.ir import Block, Equation, Literal, Value
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program
-from untrace.reduction.trials import Judge
+from untrace.reduction.trials import Exhausted, Judge
 from untrace.reduction.values import evaluate, is_holdable
 from untrace.reduction.writing import written_names
 
@@ -53,7 +53,10 @@ def chain(program: Program, primitive: str, judge: Judge) -> Chain | None:
     if not wanted or len(block.equations) > MAX_EQUATIONS:
         return None
     part = apply(program, Edits(outputs=tuple(wanted)))
-    made = None if part is None else evaluate(part, judge)
+    try:
+        made = None if part is None else evaluate(part, judge)
+    except Exhausted:  # no worker can be had
+        return None
     if made is None:
         return None
     known = dict(zip((*block.inputs, *wanted), map(_numbers, (*program.values, *made))))

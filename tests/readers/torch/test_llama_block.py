@@ -37,7 +37,7 @@ def test_functions_and_variables_have_their_names(source):
         "bsz, seqlen, _ = x.shape",
         "xq = xq.reshape((bsz, seqlen, 4, 64))",
         "keys = cache_k[:bsz, :start_pos + seqlen]",
-        "scores = xq @ jnp.swapaxes(keys, 2, 3) / 8.0",
+        "scores = xq @ jnp.swapaxes(keys, 2, 3) / math.sqrt(64)",
         "output = scores @ values",
         "h = x + y",
     ):
