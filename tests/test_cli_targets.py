@@ -106,7 +106,9 @@ def test_a_lambda_in_the_call_is_as_readable_as_in_a_file(tmp_path, call):
         f"x = jnp.ones(3)\ng = {function}\n"
     )
     in_file = shown(path, f"g{call.removeprefix(function)}")
-    assert shown(path, call) == in_file.replace("def g(", "def lambda_(")  # its variable
+    assert shown(path, call) == in_file.replace(
+        "def g(", "def lambda_("
+    )  # its variable
     assert "known_as" not in in_file and "run_" not in in_file
 
 
