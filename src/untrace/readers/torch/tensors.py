@@ -29,7 +29,7 @@ class Runs(threading.local):
       stale: Makes the error of a tensor of an earlier run; what knows the lines sets it.
     """
 
-    stale: Callable[[], Exception]
+    stale: staticmethod[[], Exception]
 
     def __init__(self) -> None:
         self.now = 0
