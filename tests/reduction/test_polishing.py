@@ -124,6 +124,24 @@ def test_updates_of_constants_at_constant_places_are_short():
     assert len(text.splitlines()) < 35
 
 
+@pytest.mark.parametrize("n_branches", [2, 3])
+def test_choices_by_an_index_are_calls(n_branches):
+    branches = [jnp.log, jnp.sin, jnp.cos][:n_branches]
+
+    def chosen(i, x):
+        (cond,) = jax.make_jaxpr(lambda i, x: jax.lax.switch(i, branches, x))(
+            i, x
+        ).eqns[-1:]
+        return cond.primitive.bind(i, x, **cond.params)[0]
+
+    values = (np.int32(0), np.float32(-1))
+    program = program_from(jax.make_jaxpr(chosen)(*values), values, ("i", "x"), "f")
+    predicate = keep.nan()
+    text = str(reproducer(program, predicate, Story("f", 1), Judge(predicate))[0])
+    assert "cond_p" not in text and "jaxpr" not in text
+    assert ("jax.lax.cond(" if n_branches == 2 else "jax.lax.switch(") in text
+
+
 @pytest.mark.parametrize(
     ("primitive", "params", "call"),
     [

@@ -131,6 +131,20 @@ def _while(operands: list[Any], params: Params) -> list[Any]:
     )
 
 
+def _cond(operands: list[Any], params: Params) -> list[Any]:
+    branches = [_unnamed(block.jaxpr) for block in params["branches"]]
+    index, *rest = operands
+    if len(branches) == 2:
+        return list(lax.cond(index != 0, *branches[::-1], *rest))
+    return list(lax.switch(index, branches, *rest))
+
+
+def _unnamed(jaxpr: Any) -> Callable[..., Any]:
+    """Return a sub-program as a function that has no name to be written."""
+    function = jaxapi.as_function(jaxpr)
+    return lambda *x: function(*x)
+
+
 def _scan(operands: list[Any], params: Params) -> list[Any]:
     n_consts, n_carry = jaxapi.scan_sizes(params, len(operands))
     body = jaxapi.as_function(params["jaxpr"].jaxpr)
@@ -188,18 +202,18 @@ def _pooled(function: Any, initial: Callable[[Any], Any]) -> Call:
 
     def call(operands: list[Any], params: Params) -> Any:
         (operand,) = operands
-        zero = initial(jnp.asarray(operand).dtype)
-        return lax.reduce_window(operand, zero, function, **params)
+        first = initial(jnp.asarray(operand).dtype)
+        return lax.reduce_window(operand, first, function, **params)
 
     return call
 
 
-def _lowest(dtype: Any) -> Any:
+def _least(dtype: Any) -> Any:
     is_float = jnp.issubdtype(dtype, jnp.inexact)
     return np.array(-np.inf if is_float else jnp.iinfo(dtype).min, dtype)
 
 
-def _highest(dtype: Any) -> Any:
+def _largest(dtype: Any) -> Any:
     is_float = jnp.issubdtype(dtype, jnp.inexact)
     return np.array(np.inf if is_float else jnp.iinfo(dtype).max, dtype)
 
@@ -221,14 +235,15 @@ PUBLIC: dict[str, Call] = {
     "eigh": _eigh,
     "svd": _svd,
     "gather": _gather,
+    "cond": _cond,
     "while": _while,
     "scan": _scan,
     "sort": _sort,
     "custom_linear_solve": _linear_solve,
     "copy": lambda operands, _: jnp.copy(*operands),
     "add_any": lambda operands, _: lax.add(*operands),
-    "reduce_window_max": _pooled(lax.max, _lowest),
-    "reduce_window_min": _pooled(lax.min, _highest),
+    "reduce_window_max": _pooled(lax.max, _least),
+    "reduce_window_min": _pooled(lax.min, _largest),
     "reduce_window_sum": _pooled(lax.add, lambda dtype: np.zeros((), dtype)),
     **{
         f"scatter{kind}": _scatter(getattr(lax, f"scatter{kind.replace('-', '_')}"))
