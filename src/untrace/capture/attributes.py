@@ -114,9 +114,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if issubclass(kind, _OPAQUE):
         return
     if issubclass(kind, (tuple, list)):
-        fields = kind.__dict__.get(
-            "_fields", ()
-        )  # a NamedTuple may be flattened to less
+        # A NamedTuple may be flattened to fewer than its fields.
+        fields = kind.__dict__.get("_fields", ())
         is_named = type(fields) is tuple and len(fields) == len(value)
         names = map(str, fields) if is_named else itertools.repeat("")
         yield from ((str.strip(name, "_"), part) for name, part in zip(names, value))

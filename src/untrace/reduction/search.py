@@ -184,8 +184,7 @@ class Search:
         Returns:
           Whether the best program is still the best.
         """
-        is_brief = self.judge.is_brief and self.judge.keep.is_slow
-        if not is_brief or self.best is self.sure:
+        if not self.judge.waits_briefly or self.best is self.sure:
             return True
         judge = replace(self.judge, is_brief=False)
         self.stats.runs += 1
@@ -202,7 +201,7 @@ class Search:
     @property
     def to_confirm(self) -> list[Program]:
         """List the programs that may be the result, best first."""
-        if self.judge.is_brief and self.judge.keep.is_slow:
+        if self.judge.waits_briefly:
             return list(dict.fromkeys((self.best, self.sure)))
         return [*reversed(self.earlier)]
 

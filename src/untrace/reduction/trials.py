@@ -284,6 +284,11 @@ class Judge:
         is_fine = not others or self.keep.is_fine(others, trial.program)
         return Verdict(is_fine, None, seen)
 
+    @property
+    def waits_briefly(self) -> bool:
+        """Whether what hangs is found so before all of its time is over."""
+        return self.is_brief and self.keep.is_slow
+
     def _brief_s(self, limit_s: float) -> float:
         """Return the time limit of a program where nobody waits for all of it."""
         if not self.recent_s:
@@ -292,7 +297,7 @@ class Judge:
 
     def run(self, job: Job) -> Outcome:
         """Run one job; should the executor be gone, here."""
-        if self.is_brief and self.keep.is_slow:
+        if self.waits_briefly:
             limit_s = self._brief_s(job.run.timeout_s)
             job = replace(job, run=replace(job.run, timeout_s=limit_s))
         outcome = Outcome("lost", message="it was interrupted")
