@@ -13,7 +13,8 @@ import pytest
 import untrace
 from untrace.reduction.applying import program_from
 from untrace.reduction.controls import with_control
-from untrace.reduction.driver import Pinned, Plan, controlled
+from untrace.reduction.driver import Pinned, Plan, _noting, controlled
+from untrace.reduction.journal import Journal
 from untrace.reduction.keeping.failures import Hangs
 from untrace.reduction.keeping.values import Nan
 from untrace.reduction.outcome import Outcome
@@ -166,6 +167,17 @@ def test_what_hangs_is_waited_for_briefly_and_then_confirmed():
     assert search.make_sure() and search.make_sure()
     assert limits == [2.5] * 3 + [60.0]  # once
     assert search.sure is search.best and search.size.equations == 2
+
+
+def test_the_journal_holds_what_was_confirmed(tmp_path):
+    search, _ = found_hanging(lambda job: 1e9)
+    journal = Journal(tmp_path)
+    journal.start({}, sines(9))
+    before = journal.best
+    search.notify = _noting(search, Plan(), journal)
+    search.notify("accepted", {})
+    assert journal.best == before
+    assert search.make_sure() and journal.best != before
 
 
 def test_what_is_slow_and_ends_is_no_program_that_hangs():

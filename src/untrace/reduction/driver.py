@@ -336,7 +336,7 @@ def _noting(search: Search, plan: Plan, journal: Journal | None) -> Event:
         if journal is not None:
             if kind == "judged":
                 journal.note(kind, facts)
-            elif kind == "accepted":
+            elif kind == ("sure" if search.judge.waits_briefly else "accepted"):
                 journal.keep(search.best, progress_facts(search))
         if plan.notify is not None:
             plan.notify(kind, {**facts, "search": search})

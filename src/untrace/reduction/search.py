@@ -190,6 +190,7 @@ class Search:
         self.stats.runs += 1
         if judge.judge_program(self.best):
             self.sure = self.best
+            self.notify("sure", {})
             return True
         self.judge = judge
         between = [p for p in self.earlier if p not in (self.sure, self.best)]
