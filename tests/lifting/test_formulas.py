@@ -1,5 +1,6 @@
 """Floats are written as the program computed them from floats that are parameters."""
 
+import dataclasses
 import importlib
 import math
 from typing import Any, NamedTuple
@@ -608,3 +609,38 @@ def test_functions_of_math_are_written_as_they_were_computed():
     assert src.report.strength == "identical", src.report
     assert "scaled / math.sqrt(8)" in src.text, src.text
     assert "(1 / math.sqrt(2 * 8))" in src.text, src.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    dim: int = 32
+    heads: int = 4
+
+    @property
+    def head_dim(self):
+        """Features of a head."""
+        return self.dim // self.heads
+
+    @property
+    def pair(self):
+        return 2 * self.head_dim
+
+    @property
+    def searched(self):
+        for n in range(self.dim):
+            if n * n == self.dim // 2:
+                return n
+        return 0
+
+
+def test_properties_that_compute_with_attributes_are_numbers():
+    sizes = Sizes()
+
+    def program(x):
+        y = x / np.sqrt(sizes.head_dim) - math.sqrt(sizes.pair)
+        return y * np.sqrt(sizes.searched)
+
+    src = untrace.source(program)(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "x / np.sqrt(8) - math.sqrt(16)" in src.text, src.text
+    assert "np.float64(2.0)" in src.text  # a loop is not followed

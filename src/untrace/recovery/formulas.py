@@ -34,6 +34,7 @@ from untrace.recovery.expressions import (
 from untrace.recovery.held_before import array_at
 from untrace.recovery.instructions import listing_of
 from untrace.recovery.numbers import array_of, flattened
+from untrace.recovery.properties import property_value
 from untrace.recovery.record import Body, Formula
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
@@ -195,6 +196,8 @@ def _formula(
             return whole
         value = static_value(node, caller.frame)
         owner = static_value(node.value, caller.frame)
+        if isinstance(value, property):
+            value = property_value(value, owner)
         if type(value) not in _FLOATS or isinstance(owner, types.ModuleType):
             return _number(value)
         return Formula(value, name=node.attr, is_attribute=True)
