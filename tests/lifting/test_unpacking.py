@@ -51,6 +51,44 @@ def test_parts_of_parameters_are_unpacked(function):
     assert {*body} <= {*inner.splitlines()}, inner
 
 
+LAYERS = [(np.eye(3, dtype=np.float32), X[0]) for _ in range(3)]
+
+
+def behind_a_loop(layers, x):
+    for w, b in layers[:-1]:
+        x = jnp.tanh(x @ w + b)
+    w, b = layers[-1]
+    return x @ w + b
+
+
+def between_loops(layers, x):
+    y = jnp.sin(x)
+    for w, b in layers:
+        y = y @ w + b
+    u, v = layers[0]
+    return y @ u + v
+
+
+def in_a_loop(layers, x):
+    for _ in range(3):
+        w, b = layers[1]
+        x = jnp.tanh(x @ w + b)
+    return x
+
+
+@pytest.mark.parametrize("function", [behind_a_loop, between_loops])
+def test_parameters_are_unpacked_where_the_source_does_so(function):
+    body = inspect.getsource(function).partition(":\n")[2].rstrip()
+    assert body in recover(function, LAYERS, X)
+    inner = recover(lambda p, x: function(p, jnp.cos(x)), LAYERS, X)
+    assert body in inner, inner
+
+
+def test_what_every_turn_unpacks_is_unpacked_once_before():
+    text = recover(in_a_loop, LAYERS, X)
+    assert "    w, b = layers[1]\n    for _ in range(3):\n" in text, text
+
+
 def a_local(params, x):
     pair = split(x)
     x, v = pair

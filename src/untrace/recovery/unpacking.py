@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from untrace.optional import makes, optional
 from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import Target
-from untrace.recovery.targets import target_at
+from untrace.recovery.targets import loops_around, target_at
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SKIPPED = ("CACHE", "RESUME")
@@ -26,12 +26,14 @@ class Unpacked(NamedTuple):
       path: The keys that lead to the part; the last one may be a slice.
       target: The names that take what is in it.
       line: Where that is.
+      in_loop: Whether it stands in a loop of the function.
     """
 
     variable: str
     path: tuple[Any, ...]
     target: tuple[Target, ...]
     line: int
+    in_loop: bool
 
     def of(self, value: Any) -> Any:
         """Return the part of what the variable holds; None if there is none."""
@@ -87,7 +89,9 @@ def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
         target = target_at(instructions, index) if name else None
         if isinstance(target, tuple):
             line = listing_of(code).line_at(instruction.offset)
-            yield Unpacked(name, path, target, line), before[name], stores[name]
+            in_loop = bool(loops_around(code, instruction.offset))
+            one = Unpacked(name, path, target, line, in_loop)
+            yield one, before[name], stores[name]
 
 
 def _stored(instruction: dis.Instruction) -> tuple[str, ...]:

@@ -119,7 +119,8 @@ def _write_calls(calls: Sequence[Call], writer: Writer) -> None:
     rest = [one for one in calls if one not in first]
     if len(rest) == 1 and rest[0].is_own:
         body = rest[0].bodies[0]
-        writer.body(first)
+        if first:
+            writer.body(first)
         calls, is_weak = body.calls, is_library(body.code)
     writer.n_dissolving += is_weak
     writer.body(calls)

@@ -13,7 +13,7 @@ from untrace.lifting.recorded.calls.rearranged import rearranges, write_rearrang
 from untrace.lifting.recorded.calls.regions import write_call
 from untrace.lifting.recorded.functions.library import skip_move
 from untrace.lifting.recorded.naming.containers import Containers
-from untrace.lifting.recorded.naming.unpacking import UnpackedLocals, name_part
+from untrace.lifting.recorded.naming.unpacking import UnpackedInBody, name_part
 from untrace.lifting.recorded.naming.values import hides_arrays
 from untrace.lifting.recorded.repeats.rows import (
     all_rows,
@@ -33,7 +33,8 @@ def write_body(calls: Sequence[Call], writer: Writer) -> None:
     rest, written = list(calls), writer.draft.statements
     containers = Containers(calls, writer)
     containers.write(0)
-    unpacked = UnpackedLocals(calls, writer)
+    unpacked = UnpackedInBody(calls, writer)
+    unpacked.write(0, 0)
     n_done = 0
     while rest:
         setting, first = rest[0].setting, len(written)

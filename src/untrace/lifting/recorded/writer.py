@@ -40,6 +40,7 @@ from untrace.recovery.record import (
     Turn,
     is_library,
 )
+from untrace.recovery.unpacking import Unpacked
 from untrace.recovery.user_comments import remarks_at
 from untrace.syntax.names import identifier
 from untrace.syntax.text import comment
@@ -140,6 +141,8 @@ class Writer:
         self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
         self.unpacked: dict[int, tuple[Target, ...]] = {}
+        # What is to be unpacked of parameters, which hold this, by functions of this code.
+        self.unpacking: list[tuple[Unpacked, Any, types.CodeType]] = []
         self.flags: dict[tuple[int, bool], Name] = {}  # unpacked with an array
         self._origins: dict[int, Found] = {}
         self.latest: deque[Any] = deque(maxlen=N_LATEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Ref, Term
@@ -19,17 +19,39 @@ from untrace.syntax.names import identifier
 def unpack_parameters(
     values: Mapping[str, Any], code: types.CodeType, writer: Writer
 ) -> None:
-    """Unpack the parameters that a function unpacks, and parts of them, with its names."""
+    """Let the parameters that a function unpacks, and parts of them, be unpacked.
+
+    That is written with the calls, where the function does so: what a loop before it takes
+    of a parameter may have the same names.
+    """
     for one in unpacked(code):
         value = one.of(values.get(one.variable))
         if is_array(value):
             writer.unpacked[id(value)] = one.target
         elif type(value) in (tuple, list) and len(value) == len(one.target):
-            _unpack(value, values[one.variable], one, writer)
+            writer.unpacking.append((one, values[one.variable], code))
 
 
-class UnpackedLocals:
-    """What a function unpacks of what its calls return, while they are written.
+class _Waiting(NamedTuple):
+    """What is to be unpacked of what a variable holds.
+
+    Attributes:
+      one: What is unpacked.
+      value: What the variable holds.
+      code: That of the function.
+      item: The call that gave the variable its value; None for a parameter.
+    """
+
+    one: Unpacked
+    value: Any
+    code: types.CodeType | None
+    item: Call | None = None
+
+
+class UnpackedInBody:
+    """What a function unpacks of its parameters, and of what its calls return.
+
+    It is written between the calls.
 
     Args:
       calls: All that are written.
@@ -40,7 +62,8 @@ class UnpackedLocals:
         self._writer = writer
         self._calls = calls
         self._known: dict[str, list[Unpacked]] = {}
-        self._waiting: list[tuple[Unpacked, Any, Call]] = []
+        self._waiting = [_Waiting(*one) for one in writer.unpacking]
+        writer.unpacking.clear()
         places = [item.place for item in calls if item.place is not None]
         # The hash of a code object is computed anew every time, from all of its parts.
         codes = {id(place.code): place for place in places}
@@ -51,23 +74,24 @@ class UnpackedLocals:
     @optional(gives(None))
     def write(self, n_before: int, n_done: int) -> None:
         """Write what is unpacked between the calls that are done and the next one."""
-        if not self._known:
+        if not self._known and not self._waiting:
             return
         for item in self._calls[n_before:n_done]:
             for name, value in _held(item.target, item.result):
                 for one in self._known.get(name, ()):
-                    self._waiting.append((one, value, item))
+                    code = item.place.code if item.place is not None else None
+                    self._waiting.append(_Waiting(one, value, code, item))
         following = self._calls[n_done] if n_done < len(self._calls) else None
-        for waiting in [*self._waiting]:
-            one, value, item = waiting
-            if _is_due(one, item, following):
-                self._waiting.remove(waiting)
-                part = one.of(value)
-                if type(part) in (tuple, list) and len(part) == len(one.target):
-                    statement = _unpack(part, value, one, self._writer)
-                    if statement is not None:
-                        self._writer.stand_with(item, statement)
-                        statement.site = item.place, one.line
+        due = [waiting for waiting in self._waiting if _is_due(waiting, following)]
+        for waiting in due:
+            self._waiting.remove(waiting)
+            one, value, _, item = waiting
+            part = one.of(value)
+            if type(part) in (tuple, list) and len(part) == len(one.target):
+                statement = _unpack(part, value, one, self._writer)
+                if statement is not None and item is not None:
+                    self._writer.stand_with(item, statement)
+                    statement.site = item.place, one.line
 
 
 def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:
@@ -79,16 +103,17 @@ def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _held(name, part)
 
 
-def _is_due(one: Unpacked, item: Call, following: Call | None) -> bool:
+def _is_due(waiting: _Waiting, following: Call | None) -> bool:
     """Whether a variable is unpacked before the next call is made."""
-    if following is None or following.place is None or item.place is None:
+    one, _, code, item = waiting
+    if following is None or following.place is None or code is None:
         return True
-    here, after = item.place, following.place
-    is_same = (here.code, here.loop, item.turn) == (
-        after.code,
-        after.loop,
-        following.turn,
-    )
+    after = following.place
+    if item is None:  # a parameter; what a loop does in each turn is done once, before
+        is_behind = after.code is code and after.line < one.line
+        return one.in_loop or not is_behind
+    here = item.place
+    is_same = (code, here.loop, item.turn) == (after.code, after.loop, following.turn)
     return not is_same or after.line > one.line
 
 
@@ -97,17 +122,18 @@ def _unpack(
 ) -> Statement | None:
     """Write `a, b = parameter[...]`; its parts are known by these names then."""
     *_, last = one.path or (None,)
+    is_of_whole = isinstance(last, slice) or (type(last) is int and last < 0)
     around = one._replace(path=one.path[:-1]).of(parameter)
-    key = writer.values.key(around if isinstance(last, slice) else value)
+    key = writer.values.key(around if is_of_whole else value)
     found = writer.values.find(key) if key is not None else None
     if found is None or id(found[0]) not in writer.owned:
         return None
     name, path = found
-    held = name.held if path or isinstance(last, slice) else value
+    held = name.held if path or is_of_whole else value
     if held is None:
         return None
     name.uses += 1
-    whole = Term([Ref(name, path + _slice_text(last))])
+    whole = Term([Ref(name, path + (_item_text(last) if is_of_whole else ""))])
     writer.values.forget(name)
     names = tuple([name_part(v, t, writer) for v, t in zip(value, one.target)])
     writer.values.define(held, name)
@@ -116,9 +142,9 @@ def _unpack(
     return statement
 
 
-def _slice_text(key: Any) -> str:
-    if not isinstance(key, slice):
-        return ""
+def _item_text(key: int | slice) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
     ends = ["" if end is None else str(end) for end in (key.start, key.stop)]
     step = "" if key.step is None else f":{key.step}"
     return f"[{':'.join(ends)}{step}]"
