@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -76,6 +77,41 @@ def test_a_dict_with_a_few_entries_replaced():
     stats = {name: X for name in ("decay", "mean", "scale", "shift", "size", "var")}
     text = recover(model, stats, X)
     assert '{**stats, "mean": ' in text
+
+
+STATE = {name: X for name in ("bumps", "position", "time", "walls")}
+
+
+def replaced(state):
+    return {**state, "position": state["position"] + 1, "bumps": state["bumps"] * 2}
+
+
+def given(state):
+    position = jnp.sin(state["position"])
+    return dict(state, position=position, bumps=state["bumps"] * 2)
+
+
+def listed(state):
+    position = state["position"] + 1
+    return {
+        "bumps": state["bumps"] * 2,
+        "position": position,
+        "time": state["time"],
+        "walls": state["walls"],
+    }
+
+
+@pytest.mark.parametrize("function", [replaced, given])
+def test_a_dict_that_the_user_makes_of_another_one_has_what_it_replaces(function):
+    text = recover(function, STATE)
+    entries = '"position": position, "bumps": state["bumps"] * 2'
+    if function is replaced:
+        entries = entries.replace(": position", ': state["position"] + 1')
+    assert f"return {{**state, {entries}}}" in text, text
+
+
+def test_a_dict_whose_entries_the_user_lists_has_them():
+    assert "**state" not in recover(listed, STATE)
 
 
 def test_keys_that_are_also_kept_elsewhere_are_not_left_out():

@@ -31,8 +31,17 @@ def mapped_to_an_array(params: Any, grads: Any, states: Any) -> Any:
     return jnp.stack(list(map(jnp.linalg.norm, params))), grads, states
 
 
+def mapped_lambda(params: Any, grads: Any, states: Any) -> Any:
+    n = grads[0].shape[0]
+    parts = jnp.split(jnp.concatenate(params), 2)
+    q, k = map(lambda t: jnp.tanh(t.reshape(n, -1)), parts)
+    u, v, w = map(lambda t: jnp.sin(t * 2.0) + n, states[:3])
+    return q @ k.T, u * v - w
+
+
 CASES = {
     mapped: ["zip(params, grads, states)", "update(0.1, "],
+    mapped_lambda: ["u, v, w = (jnp.sin(t * 2.0) + "],
     mapped_to_an_array: ["jnp.stack([jnp.linalg.norm("],
 }
 

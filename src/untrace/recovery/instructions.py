@@ -90,6 +90,11 @@ class Listing:
         return [(int(jump.argval), jump.offset) for jump in jumps]
 
     @cached_property
+    def copies_dicts(self) -> bool:
+        """Whether there may be a dict that is made of another one: `{**state, "t": t}`."""
+        return any(map(_may_copy_dict, self.instructions))
+
+    @cached_property
     def _by_start(self) -> tuple[list[tuple[int, int]], list[int]]:
         """Where instructions begin in the source, sorted, and which these are."""
         known = [(r[0], i) for i, r in enumerate(self.ranges) if r is not None]
@@ -100,6 +105,16 @@ class Listing:
     def _lines(self) -> tuple[list[int], list[int | None]]:
         runs = list(self._code.co_lines())
         return [first for first, _, _ in runs], [line for _, _, line in runs]
+
+
+def _may_copy_dict(instruction: dis.Instruction) -> bool:
+    operation, operand = instruction.opname, instruction.argval
+    if operation == "BINARY_OP":
+        return instruction.argrepr.rstrip("=") == "|"
+    if operation == "LOAD_GLOBAL":
+        return bool(operand == "dict")
+    is_attribute = operation in ("LOAD_ATTR", "LOAD_METHOD")
+    return operation == "DICT_UPDATE" or (is_attribute and operand in _COPYING)
 
 
 def _range(instruction: dis.Instruction) -> Range | None:
@@ -131,6 +146,7 @@ def instructions_of(code: types.CodeType) -> tuple[list[dis.Instruction], list[i
     return listing.instructions, listing.offsets
 
 
+_COPYING = frozenset({"copy", "update"})
 MAX_KNOWN = 4096
 # By the `id` of the code: its hash would cost more than the look-up saves.
 _KNOWN: dict[int, tuple[types.CodeType, Listing]] = {}

@@ -26,6 +26,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
+from untrace.recovery.instructions import listing_of
 
 MIN_ENTRIES = 3  # of a dict that is not written entry by entry
 MIN_SHARED = 2  # entries that a part has to give
@@ -77,7 +78,8 @@ def of_dicts(
     ways = [set(part.entries) for part in parts]
     is_flat = _replaces_whole_keys(wanted, [*ways, rest])
     is_part = len(parts) == 1 and not rest
-    is_plain = is_part or (is_flat and writer.in_library)
+    is_copied = writer.in_library or _copies_dicts(writer)
+    is_plain = is_part or (is_flat and is_copied)
     n_wanted = 1 if is_plain else n_written / 2  # entries that are not written
     if not parts or n_written - n_parts - n_left < n_wanted:
         return None
@@ -86,6 +88,7 @@ def of_dicts(
         return terms[0]
     if is_flat:
         inner = [(k, write(child, arrays, writer)) for k, child in _items(left)]
+        inner.sort(key=lambda entry: _last_made(entry[1], writer))
         return dict_term(inner, terms)
     if not rest:
         return _helper_call("merged", terms, writer)
@@ -98,6 +101,21 @@ def of_dicts(
     holes = {way for part in parts for way, key in part.entries.items() if key is None}
     is_filled = len(parts) == 1 and holes == rest and more == wanted.keys() - rest
     return _helper_call("filled", terms, writer) if is_filled else None
+
+
+def _copies_dicts(writer: Writer) -> bool:
+    """Whether the function that is written may make a dict of another one."""
+    code = writer.draft.code
+    return code is not None and listing_of(code).copies_dicts
+
+
+def _last_made(term: Term, writer: Writer) -> int:
+    """Return the number of the name of a term that the function makes last.
+
+    Entries in the order in which they are made can hold what makes them.
+    """
+    made = [writer.owned.get(id(ref.name), 0) for ref in term.all_refs()]
+    return max(made, default=0)
 
 
 def _named_entries(found: Found, writer: Writer) -> Entries:

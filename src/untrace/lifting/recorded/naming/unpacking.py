@@ -159,6 +159,6 @@ def name_part(value: Any, target: Target, writer: Writer) -> Names:
     ):
         return tuple([name_part(v, t, writer) for v, t in zip(value, target)])
     hint = target if isinstance(target, str) else "value"
-    name = Name(identifier(hint), hint != "_")
+    name = Name(identifier(hint), target == hint != "_")
     writer.define(value, name)
     return name

@@ -135,10 +135,12 @@ def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
 def _are_of_map(turns: Sequence[Sequence[Statement]]) -> bool:
     """Whether all turns came from one call of the program that stands in no loop.
 
-    What it calls does them one after the other, such as `map(update, grads, states)`.
+    What it calls does them one after the other, such as `map(update, grads, states)`: the
+    same calls led to the statements of each turn.
     """
-    trails = [statement.trail for turn in turns for statement in turn]
-    is_placed = any(place is not None for place in trails[0])
+    trails = [tuple([statement.trail for statement in turn]) for turn in turns]
+    outermost = {trail[:1] for trail in trails[0]}
+    is_placed = len(outermost) == 1 and outermost != {()} and outermost != {(None,)}
     return is_placed and all(trail == trails[0] for trail in trails)
 
 
