@@ -127,8 +127,11 @@ def negative_closed_over(x, low=-0.25):
         (negative_local, "x + SHIFT"),
         (negative_letter, "jnp.sin(x - T) * T"),
         (negative_plain, "(x + SHIFT) * SHIFT"),
-        (negative_computed, "x + SHIFT"),
-        (negative_closed_over, "row - LOW"),
+        (negative_computed, "shift = -(n - 1) / 2\n    return x + shift"),
+        (
+            negative_closed_over,
+            "low = -0.25\n    return jax.vmap(lambda row: row - low)(x)",
+        ),
         (lambda x: x + -0.7, "x + -0.7"),  # as it was written
     ],
 )

@@ -1,7 +1,9 @@
 """Floats are written as the program computed them from floats that are parameters."""
 
 import dataclasses
+import functools
 import importlib
+import inspect
 import math
 from typing import Any, NamedTuple
 
@@ -644,3 +646,44 @@ def test_properties_that_compute_with_attributes_are_numbers():
     assert src.report.strength == "identical", str(src.report)
     assert "x / np.sqrt(8) - math.sqrt(16)" in src.text, src.text
     assert "np.float64(2.0)" in src.text  # a loop is not followed
+
+
+def integrate(x, dt=0.001, mass=1.0, n_steps=3, unused=7.5, *, damping=0.25):
+    A = jnp.array([[1.0, dt], [0.0, damping]])
+
+    def step(x, _):
+        return x + 0.5 * dt * jnp.sin(x) / mass - damping * x, None
+
+    return jax.lax.scan(step, x @ A, None, length=n_steps)[0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_numbers_that_parameters_of_the_program_hold_by_default(wrap):
+    """They are variables: what the program does with others is not known."""
+    src = untrace.source(wrap(integrate))(X[:, :2])
+    assert src.report.strength == "identical", str(src.report)
+    held = "dt = 0.001", "mass = 1.0", "n_steps = 3", "damping = 0.25"
+    body = inspect.getsource(integrate).partition(":\n")[2].rstrip()
+    start = "".join(f"    {line}\n" for line in held)
+    assert f"def integrate(x):\n{start}{body}\n" in src.text, src.text
+
+
+def test_a_number_that_the_program_was_given_is_an_argument():
+    src = untrace.source(integrate)(X[:, :2], 0.002, damping=0.5)
+    assert src.report.strength == "identical", str(src.report)
+    assert "def integrate(x, dt, *, damping):\n    mass = 1.0\n" in src.text, src.text
+
+
+def test_numbers_that_are_static_arguments():
+    @functools.partial(jax.jit, static_argnames=("n", "scale", "flag"))
+    def program(x, n, scale=2.0, flag=True):
+        for i in range(n):
+            x = x * scale + i / n
+        return jnp.broadcast_to(x, (n, *x.shape)) if flag else x
+
+    src = untrace.source(program)(X, 3, scale=3.5)
+    assert src.report.strength == "identical", str(src.report)
+    lines = ["n = 3", "scale = 3.5", "for i in range(n):", "    x = x * scale + i / n"]
+    start = "".join(f"    {line}\n" for line in lines)
+    end = "    return jnp.broadcast_to(x, (n, *x.shape))\n"
+    assert f"def program(x):\n{start}{end}" in src.text, src.text

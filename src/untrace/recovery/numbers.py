@@ -27,6 +27,9 @@ from untrace.recovery.targets import loop_variables
 NumberKey = tuple[type, str]
 MIN_INTEGER = 1000
 """Smaller integers are axes and sizes, which read best as they are."""
+MAX_LISTED = 16
+MAX_NESTED = 3
+"""Lists of more items, or in so many others, hold data, in which no number has a name."""
 _NO_ARRAYS = frozenset({bool, int, float, str, tuple, list, dict, type(None)})
 _FLOATS = frozenset({float, np.float64})
 _NUMBERS = frozenset({int, *_FLOATS})
@@ -87,7 +90,8 @@ def number_names(
     if not any(type(value) in _NUMBERS for value in flat):
         return {}
     turning = loop_variables(frame.f_code)
-    numbers = [v for v in (flat if turning else values) if type(v) in _NUMBERS]
+    numbers = [v for v in flat if type(v) in _FLOATS]
+    numbers += [v for v in (flat if turning else values) if type(v) is int]
     given = {k for v in numbers if (k := _key(v, bool(turning))) is not None}
     names: dict[NumberKey, set[bytecode.Chain]] = {key: set() for key in given}
     if not given:
@@ -155,14 +159,18 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
     return number_key(value)
 
 
-def flattened(values: Iterable[Any]) -> list[Any]:
-    """List what a call was given, with the parts of indices."""
+def flattened(values: Iterable[Any], depth: int = 0) -> list[Any]:
+    """List what a call was given, with the parts of indices and the floats of short lists."""
     found: list[Any] = []
     for value in values:
-        if type(value) is tuple:
-            found += flattened(value)
-        elif type(value) is slice:
+        kind = type(value)
+        if kind is tuple:
+            found += flattened(value, depth)
+        elif kind is slice:
             found += value.start, value.stop, value.step
+        elif kind is list and len(value) <= MAX_LISTED and depth <= MAX_NESTED:
+            listed = flattened(value, depth + 1)
+            found += [value, *(v for v in listed if type(v) in _FLOATS)]
         else:
             found.append(value)
     return found

@@ -16,6 +16,7 @@ from untrace.lifting.recorded.calls.callables import callable_term, decorator_te
 from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.expressions import static_term, value_term
 from untrace.lifting.recorded.functions.annotations import annotate
+from untrace.lifting.recorded.functions.parameters import number_name
 from untrace.lifting.recorded.naming.naming import name_locals, targets
 from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.transformed import opened_name
@@ -23,10 +24,12 @@ from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.statements import write_body
-from untrace.lifting.recorded.terms import Name, Term
-from untrace.lifting.recorded.tree import Draft, Parameter
+from untrace.lifting.recorded.terms import Name, Term, text_term
+from untrace.lifting.recorded.tree import Draft, Parameter, Statement
 from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name
+from untrace.lifting.spelling.numbers import spell_float
+from untrace.optional import gives, optional
 from untrace.recovery.classifying import is_handed_over, passes_on
 from untrace.recovery.defaults import all_defaults
 from untrace.recovery.docstrings import docstring_of
@@ -92,6 +95,8 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     draft.doc = docstring_of(run.code)
     draft.code = None if is_library(run.code) else run.code
     program.is_wrapper = run is not root and is_library(run.code)
+    if draft.code is not None:
+        _hold_numbers(run, captured, writer)
     unpack_parameters(values, run.code, writer)
     _write_calls(calls, writer)
     if not program.is_one_call:
@@ -111,6 +116,21 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
     made_function.names = (name,)
     made_function.name = program.lifter.scope.fresh_global(name)
     return made_function
+
+
+@optional(gives(None))
+def _hold_numbers(run: Body, captured: Captured, writer: Writer) -> None:
+    """Write the numbers that parameters held which are fixed, or by default: `dt = 0.001`.
+
+    They are variables, and no parameters: what the program does with others is not known.
+    """
+    given = {parameter.name for parameter in captured.parameters}
+    for name, value in run.parameters.items():
+        if type(value) in (int, float) and identifier(name, "arg") not in given:
+            held = number_name(name, value, writer)
+            text = text_term(spell_float(value))
+            writer.draft.statements.append(Statement(held, text))
+            writer.n_formulas += 1
 
 
 def _write_calls(calls: Sequence[Call], writer: Writer) -> None:

@@ -131,7 +131,14 @@ def _spread(name: str, given: Sequence[Any], body: Body, writer: Writer) -> list
 
 def _number_parameter(hint: str, value: float, writer: Writer) -> Name:
     """Name a number that a function is given."""
-    name = Name(identifier(hint), True, is_parameter=True)
+    return number_name(hint, value, writer, is_parameter=True)
+
+
+def number_name(
+    hint: str, value: float, writer: Writer, is_parameter: bool = False
+) -> Name:
+    """Name a number that a variable of a function holds."""
+    name = Name(identifier(hint), True, is_parameter=is_parameter)
     writer.own(name)
     hold = writer.hold_float if type(value) is float else writer.hold_number
     hold(value, hint, name)
