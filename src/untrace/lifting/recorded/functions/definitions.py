@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.functions.annotations import annotate
@@ -74,7 +74,7 @@ def define(
     is_foreign = is_library(body.code)
     inner = Writer(program, draft, parent, caller, is_foreign, is_module, body.setting)
     inner.given = Given(body)
-    bound = {} if decorators else bound_floats(function, body)
+    bound = {} if decorators else bound_values(function, body)
     dropped = bound_parameters(function, body, keeps_defaults) - bound.keys()
     dropped |= {n for i, n in enumerate(body.parameters) if i in set(fixed)}
     if drops_static:
@@ -125,23 +125,48 @@ def define(
         made = writer.nest(draft)
     else:
         made = Term([Global(program.function(draft, key))])
-    given = [keyword(n, writer.number(v)) for n, v in bound.items() if n in used]
-    return call(_partial(writer), [made, *given]) if given else made
+    terms = _bound_terms(
+        function, {n: v for n, v in bound.items() if n in used}, body, writer
+    )
+    return call(_partial(writer), [made, *terms]) if terms else made
 
 
 def _partial(writer: Writer) -> Term:
     return writer.program.home_term(("functools", "partial"))
 
 
-def bound_floats(function: Any, body: Body) -> dict[str, float]:
-    """Return the floats that `partial(f, scale=2.0)` binds to the user's function."""
+def bound_values(function: Any, body: Body) -> dict[str, Any]:
+    """Return what `partial(f, params, scale=2.0)` binds to the user's function.
+
+    Those are what holds arrays, and floats that are given by name.
+    """
     is_users = not is_library(body.code) and body.code.co_name != "<lambda>"
     if not (isinstance(function, functools.partial) and is_users):
         return {}
-    if function.func is not innermost(function):
+    code, args = body.code, function.args
+    is_plain = type(function) is functools.partial and len(args) <= code.co_argcount
+    if function.func is not innermost(function) or not is_plain:
         return {}
-    given = function.keywords.items()
-    return {name: value for name, value in given if type(value) is float}
+    held = {n: v for n, v in zip(code.co_varnames, args) if has_array(v)}
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for name, value in function.keywords.items():
+        if type(value) is float or (has_array(value) and name in names):
+            held[name] = value
+    return held
+
+
+def _bound_terms(
+    function: Any, bound: Mapping[str, Any], body: Body, writer: Writer
+) -> list[Term]:
+    """Write what is bound as the user did: by its place or name; a float by its name."""
+    names = body.code.co_varnames[: len(function.args)] if bound else ()
+    first = [writer.value(bound[name]) for name in names if name in bound]
+    named = [
+        keyword(n, writer.number(v) if type(v) is float else writer.value(v))
+        for n, v in bound.items()
+        if n not in names
+    ]
+    return first + named
 
 
 def _sees(draft: Draft) -> bool:
