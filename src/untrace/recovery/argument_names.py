@@ -6,10 +6,12 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from untrace import jaxapi
 from untrace.recovery.array_items import array_items
 from untrace.recovery.bytecode import Site
 from untrace.recovery.constant_arguments import constant_arguments
 from untrace.recovery.formulas import formulas
+from untrace.recovery.functions import signature_of
 from untrace.recovery.limits import limited_arrays
 from untrace.recovery.numbers import (
     NO_NUMBERS,
@@ -71,7 +73,7 @@ def name_arguments(
     call.shape_parts = shape_parts(frame, body)
     call.items = array_items(frame, flat)
     sizes = [size for part in call.shape_parts for size in part.sizes]
-    call.formulas = formulas(frame, given, body, sizes, near)
+    call.formulas = formulas(frame, _written(call, given), body, sizes, near)
     call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
@@ -79,6 +81,24 @@ def name_arguments(
 
 def _has_float(values: Iterable[Any]) -> bool:
     return any(isinstance(value, float) for value in values)
+
+
+def _written(call: Call, given: list[Any]) -> list[Any]:
+    """Leave out numbers that stand nowhere: the defaults of a public function."""
+    spelling, function = call.spelling, jaxapi.open_boundary(call.function)
+    n_written = spelling.n_positional if spelling is not None else len(call.args)
+    rest = call.args[n_written:]
+    is_plain = call.is_own or not isinstance(function, types.FunctionType)
+    if is_plain or not any(type(value) in (int, float) for value in rest):
+        return given
+    parameters = list(signature_of(function).parameters.values())[n_written:]
+    named = spelling.keywords if spelling is not None else ()
+    left = [
+        value
+        for value, parameter in zip(rest, parameters)
+        if parameter.name in named or value is not parameter.default
+    ]
+    return [*call.args[:n_written], *left, *call.kwargs.values()]
 
 
 def _given(call: Call) -> list[Any]:
