@@ -39,6 +39,27 @@ def test_a_tuple_has_the_name_of_its_variable():
     assert "last[0] * 2.0" in text
 
 
+def test_a_container_that_a_function_takes_out_of_another_one_is_a_variable():
+    def chosen(state):
+        return [
+            (state[0][0], state[1][0]),
+            (),
+            tuple(jax.tree.map(lambda x: x, state[2])),
+        ]
+
+    def loss(params, x):
+        (w, b), _, (u, _) = params
+        return jnp.sum(x * w + b) * u
+
+    def run(state, x):
+        params = chosen(state)
+        return loss(params, x) + loss(params, x + 1)
+
+    text = recover(run, ((X, X), (X, X), (X[0, 0], X[0, 1])), X)
+    assert "    params = [(state[0][0], state[1][0]), (), state[2]]\n" in text, text
+    assert "loss(params, x) + loss(params, x + 1)" in text, text
+
+
 def energy(p, x):
     return jnp.sum((p["m"] * x + p["s"]) ** 2)
 

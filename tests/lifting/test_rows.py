@@ -18,6 +18,17 @@ def recover(function, *args):
     return str(src)
 
 
+def test_what_is_unpacked_at_once_is_made_as_the_source_says():
+    @jax.jit
+    def noisy(x, n=2):
+        first, second, third = jax.random.split(KEY, n + 1)
+        x = x * jax.random.normal(first, (4,)) + jax.random.normal(second, (4,))
+        return x + jax.random.normal(third, (4,))
+
+    text = recover(noisy, X[0])
+    assert "first, second, third = jax.random.split(KEY, n + 1)" in text, text
+
+
 @pytest.mark.parametrize("key", [KEY, RAW])
 def test_keys_that_are_taken_one_after_another(key):
     def noisy(key, x):

@@ -62,7 +62,8 @@ def _write_next(rest: list[Call], writer: Writer) -> None:
             _write_statement(item, writer)
             _unpack(item.result, rows, item.target, writer)
         else:
-            writer.as_made(replace(item, result=tuple(rows)))
+            with writer.program.seen_from(item):
+                writer.as_made(replace(item, result=tuple(rows)))
     elif is_iteration(item):
         _unpack_nameless(item, writer)
     elif n_rows := all_rows(item, rest):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import is_made_of_arrays
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
@@ -51,6 +52,16 @@ class _Held:
         return first == after or first[0] is not after[0]
 
 
+def _only_moves(item: Call) -> bool:
+    """Whether a call only puts arrays that there are into another container.
+
+    It is left out, and what it returns is written where it is used.
+    """
+    if not (item.is_own or jaxapi.is_tree_function(item.function)):
+        return False
+    return all(_only_moves(inner) for body in item.bodies for inner in body.calls)
+
+
 class Containers:
     """The containers that variables hold while some calls are made."""
 
@@ -66,7 +77,11 @@ class Containers:
     def _leave_results(self, calls: Sequence[Call]) -> None:
         """Leave the containers to the calls that return them."""
         kinds = {type(held.value) for row in self._waiting.values() for held in row}
-        results = [item.result for item in calls if type(item.result) in kinds]
+        results = [
+            item.result
+            for item in calls
+            if type(item.result) in kinds and not _only_moves(item)
+        ]
         made = {*map(self._writer.values.key, results)}
         for name, row in self._waiting.items():
             self._waiting[name] = deque(held for held in row if held.key not in made)
