@@ -136,7 +136,8 @@ def test_closures_and_partials_come_back():
         return jax.vmap(functools.partial(inner, x[0]))(x)
 
     text = recover(f, X, np.float32(2))
-    assert "def inner(row):" in text and "* scale" in text
+    assert "def inner(offset, row):" in text and "* scale" in text
+    assert "jax.vmap(functools.partial(inner, x[0]))(x)" in text
 
 
 def test_trees_keep_their_names():
