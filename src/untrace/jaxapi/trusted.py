@@ -80,9 +80,11 @@ def kept_on(array: Any) -> Any:
     if not isinstance(array, jax.Array) or isinstance(array, _core.Tracer):
         return None
     sharding = array.sharding
-    if len(sharding.device_set) > 1:
+    (usual, *_) = jax.devices()
+    if len(sharding.device_set) > 1 or sharding.device_set != {usual}:
         return sharding
-    return None if sharding.device_set == {jax.devices()[0]} else sharding
+    kinds = None, usual.default_memory().kind
+    return None if sharding.memory_kind in kinds else sharding
 
 
 def is_of_jax(value: Any) -> bool:

@@ -254,6 +254,15 @@ PAIR = jax.make_mesh(
     (2,), ("a",), (jax.sharding.AxisType.Auto,), devices=jax.devices()[:2]
 )
 differs(
+    "constant in another memory of its device",
+    *[
+        lambda x, a=jax.device_put(X, jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=k)): (
+            a
+        )
+        for k in ("device", "unpinned_host")
+    ],
+)
+differs(
     "constant on several devices",
     *[
         lambda x, a=jax.device_put(X, jax.NamedSharding(PAIR, jax.P(p))): a
