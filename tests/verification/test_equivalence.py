@@ -525,6 +525,86 @@ def test_a_rule_that_raises_counts_where_no_result_needs_the_call() -> None:
     assert found is not None and "raises" in found.reason
 
 
+ONES = np.ones(3, np.float32)
+WITHOUT_DERIVATIVE: dict[str, Callable[[Any], Any]] = {
+    "no rule": lambda x: jax.lax.igamma_grad_a_p.bind(x, x),
+    "host": lambda x: jax.pure_callback(lambda a: a, x, x),
+    "in a loop": lambda x: jax.lax.fori_loop(
+        0, 3, lambda i, c: jax.lax.igamma_grad_a_p.bind(c, c), x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
+def test_dead_code_without_a_derivative_counts(name: str) -> None:
+    def with_dead(x: Any) -> Any:
+        WITHOUT_DERIVATIVE[name](x)
+        return jnp.sum(x * 2.0)
+
+    fine, raising = (
+        jax.make_jaxpr(f)(ONES) for f in (lambda x: jnp.sum(x * 2.0), with_dead)
+    )
+    with pytest.raises((NotImplementedError, ValueError)):
+        jax.grad(with_dead)(ONES)
+    assert equivalent(raising, fine) is None
+    found = equivalent(fine, raising)
+    assert found is not None and "raises" in found.reason
+
+
+def test_a_batching_rule_that_raises_counts_where_no_result_needs_the_call() -> None:
+    def program(raises: bool) -> Any:
+        @jax.custom_batching.custom_vmap
+        def f(x: Any) -> Any:
+            return jnp.sin(x)
+
+        @f.def_vmap
+        def rule(size: int, batched: Any, x: Any) -> Any:
+            if raises:
+                raise TypeError("not batched")
+            return f(x), batched[0]
+
+        return jax.make_jaxpr(lambda x: (f(x), x * 2.0)[1])(1.0)
+
+    fine, raising = program(False), program(True)
+    assert equivalent(raising, program(True)) is None
+    assert equivalent(raising, fine) is None
+    found = equivalent(fine, raising)
+    assert found is not None and "raises" in found.reason
+
+
+def test_integers_have_no_derivative_to_ask_for() -> None:
+    def with_dead(n: Any) -> Any:
+        jax.lax.clz(n)
+        return n * 2
+
+    fine, other = (jax.make_jaxpr(f)(1) for f in (lambda n: n * 2, with_dead))
+    assert equivalent(fine, other) is None
+
+
+def test_what_raises_in_one_call_of_both_programs_raises_in_both() -> None:
+    """The jaxpr of a jitted function is one object in both."""
+
+    @jax.custom_jvp
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        raise TypeError("no derivative")
+
+    f.defjvp(rule)
+    shared = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, c: f(c), x))
+
+    def with_dead_loop(x: Any) -> Any:
+        jax.lax.fori_loop(0, 3, lambda i, c: c + 1.0, x)
+        return shared(x)
+
+    one, other = (
+        jax.make_jaxpr(g)(ONES) for g in (lambda x: shared(x), with_dead_loop)
+    )
+    assert equivalent(one, other) is None
+    assert equivalent(other, one) is None
+
+
 def with_residual(residual: Any, n: float = 2.0) -> Callable[..., Any]:
     """A function whose backward rule branches on a residual that is known."""
 

@@ -321,6 +321,7 @@ from untrace.jaxapi.trusted import is_of_jax as is_of_jax
 from untrace.jaxapi.trusted import kept_on as kept_on
 from untrace.jaxapi.trusted import memoized_function as memoized_function
 from untrace.jaxapi.trusted import read_of_closure as read_of_closure
+from untrace.jaxapi.trusted import refuses_derivative as refuses_derivative
 from untrace.jaxapi.trusted import whole_fields as whole_fields
 from untrace.jaxapi.wrappers import CUSTOM_JVP as CUSTOM_JVP
 from untrace.jaxapi.wrappers import CUSTOM_VJP as CUSTOM_VJP

@@ -18,6 +18,7 @@ import jax
 from jax._src import core as _core
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src import linear_util as _lu
+from jax._src.interpreters import ad as _ad
 
 from untrace.jaxapi.comparing import ORIGIN_TYPES
 from untrace.jaxapi.rules import MEMOIZED
@@ -85,6 +86,21 @@ def kept_on(array: Any) -> Any:
         return sharding
     kinds = None, usual.default_memory().kind
     return None if sharding.memory_kind in kinds else sharding
+
+
+def refuses_derivative(primitive: Any) -> bool:
+    """Whether JAX raises where an operand of a primitive has a tangent."""
+    if primitive.name in _DIFFERENTIATED:
+        return False
+    return primitive.name in _REFUSING or primitive not in _ad.primitive_jvps
+
+
+# Primitives that JAX differentiates without a rule of their own,
+_DIFFERENTIATED = frozenset(
+    {"custom_jvp_call", "custom_vjp_call", "core_call", "closed_call"}
+)
+# and those that have one, which raises.
+_REFUSING = frozenset({"pure_callback", "io_callback", "ffi_call", "composite"})
 
 
 def is_of_jax(value: Any) -> bool:

@@ -84,10 +84,10 @@ def _difference(
     if parting is None and shared != graph.shared_objects():
         return Difference("", (), "", "", "host functions share other objects"), notes
     # What no result needs is differentiated all the same.
-    raising -= graph.raising
-    if parting is None and raising:
-        raised = difference.shorten(min(raising))
-        return Difference("", (), "", raised, "a derivative rule raises"), notes
+    raised = sorted(raising[key] for key in raising.keys() - graph.raising.keys())
+    if parting is None and raised:
+        text = difference.shorten(raised[0])
+        return Difference("", (), "", text, "a rule raises"), notes
     return parting, notes
 
 

@@ -72,13 +72,16 @@ class Graph(StandInKeys):
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
         self.notes, self._refs, self._rules = [], {}, RuleStack(True)
+        if self.raising:  # which is listed for each program, too
+            self.holding |= self.bodies.keys() | self.reading.keys()
+            self.calls.clear()
         for key in self.holding:
             self.bodies.pop(key, None)
             self.reading.pop(key, None)
         self.holding.clear()
         self.forget_hosts()
         self.held: dict[int, set[Key]] = {}
-        self.raising = set()
+        self.raising = {}
         self.meshes: set[Any] = set()  # of devices, around calls that are opened
         inputs, effects, results = self._enter(jaxpr, None)
         body, _ = jaxapi.split_jaxpr(jaxpr)
@@ -397,6 +400,9 @@ class Graph(StandInKeys):
         )
         node = Node(head, operands, body, index)
         number = self.number((head, operands), node)
+        if raises_differentiated(eqn):
+            text = f"`{jaxapi.primitive_name(eqn.primitive)}` has no derivative"
+            self.raising[number] = text
         if effects and isinstance(effects[0], int):
             self.sequence.append(number)
         return [
@@ -434,6 +440,14 @@ def _inputs(jaxpr: Any) -> list[Any]:
     """List the inputs of a jaxpr, before them what it closes over without its value."""
     body, consts = jaxapi.split_jaxpr(jaxpr)
     return [*([] if consts else body.constvars), *body.invars]
+
+
+def raises_differentiated(eqn: Any) -> bool:
+    """Whether JAX raises where the operands of an equation are differentiated."""
+    return jaxapi.refuses_derivative(eqn.primitive) and any(
+        jax.numpy.issubdtype(getattr(atom.aval, "dtype", bool), jax.numpy.inexact)
+        for atom in eqn.invars
+    )
 
 
 def plain_call(eqn: Any) -> Any:

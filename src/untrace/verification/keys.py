@@ -67,7 +67,8 @@ class KeyMaker(abc.ABC):
         self._refs: dict[int, int] = {}
         self._rules = RuleStack()
         self._followed = followed or rules.FollowedRules(0)
-        self.raising: set[str] = set()  # rules that raise, also of what no result needs
+        # What raises where it is differentiated, also if no result needs it, and how.
+        self.raising: dict[Key, str] = {}
         self._batched: list[rules.Batched] = []
         self._check_vma = True
         self.cases = jaxapi.RuleCases()
@@ -116,6 +117,9 @@ class KeyMaker(abc.ABC):
         def make() -> Key:
             self._batched.append(batched)
             traced = rules.comparable(eqn, name)
+            if traced is eqn.params[name]:  # it cannot be traced
+                text = f"the batching rule of `{rules.rule_name(eqn, name)}`"
+                self.raising[text] = text
             self._alive.append((eqn, traced))
             key = self.value(traced, scope)
             self._batched.pop()
@@ -155,7 +159,8 @@ class KeyMaker(abc.ABC):
         self._alive.append((eqn, traced))
         key = tuple([(label, self.value(value, scope)) for label, value in traced])
         if traced[0][0] == "error":
-            self.raising.add(str(traced[0][1]))
+            text = str(traced[0][1])
+            self.raising[text] = text
             self.notes.append(f"{name}: its rule cannot be traced ({traced[0][1]})")
         return key
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from untrace import jaxapi
 from untrace.verification.compare import JaxprWalk
 from untrace.verification.difference import Difference
-from untrace.verification.graph import DRAWS, plain_call
+from untrace.verification.graph import DRAWS, plain_call, raises_differentiated
 from untrace.verification.values import Scope, is_same_type
 
 
@@ -254,13 +254,15 @@ def _needed(
 def _may_be_dead(eqn: Any) -> bool:
     """Whether nothing of an equation counts that no result needs.
 
-    What is drawn counts, and rules that raise where they are differentiated.
+    What is drawn counts, and what raises where it is differentiated.
     """
     if eqn.effects or jaxapi.primitive_name(eqn.primitive) in DRAWS:
         return False
     params = eqn.params.values()
-    listed = [p for param in params if type(param) in (tuple, list) for p in param]
-    return not any(callable(p) or jaxapi.is_jaxpr(p) for p in (*params, *listed))
+    listed = [p for param in params if isinstance(param, tuple | list) for p in param]
+    if any(callable(p) or jaxapi.is_jaxpr(p) for p in (*params, *listed)):
+        return False
+    return not raises_differentiated(eqn)
 
 
 def _entered(eqn: Any, call: Any, operands: list[Meaning]) -> _Open:

@@ -111,20 +111,19 @@ def batched_again(eqn: Any, name: str, around: Sequence[Batched]) -> str:
     fewer = [other for other in around if other[0] is code and other[1] < n_axes]
     if len(fewer) < _MAX_BATCHED:
         return ""
-    return (
-        f"{_rule_name(eqn, name)}: a batching rule (of batches of batches of batches)"
-    )
+    return f"{rule_name(eqn, name)}: a batching rule (of batches of batches of batches)"
 
 
 def unproved(eqn: Any, name: str) -> str:
     """Say what comparing a param leaves open; "" if that is nothing."""
     if name not in BATCHING_PARAMS.get(jaxapi.primitive_name(eqn.primitive), ()):
         return ""
-    shown = _rule_name(eqn, name)
+    shown = rule_name(eqn, name)
     return f"{shown}: a batching rule (compared with all or one batched)"
 
 
-def _rule_name(eqn: Any, name: str) -> str:
+def rule_name(eqn: Any, name: str) -> str:
+    """Name the batching rule in an equation."""
     return getattr(eqn.params[name], "__name__", type(eqn.params[name]).__name__)
 
 
