@@ -88,6 +88,8 @@ class JaxprWalk(ValueWalk):
         self.same_jaxprs: set[tuple[int, int, bool]] = set()
         self.same_rules: set[Any] = set()
         self.rule_names: list[str] = []
+        # How many rules were too deep in others: what has them is known for its place.
+        self.n_cut = 0
         self.batched: list[rules.Batched] = []
         self.check_vma = True
         self.cases = jaxapi.RuleCases()
@@ -98,9 +100,9 @@ class JaxprWalk(ValueWalk):
         self, expected: Any, actual: Any, parent: Scope | None
     ) -> Difference | None:
         pair = (id(expected), id(actual), self.check_vma)
-        if expected is actual or pair in self.same_jaxprs:
+        if expected is actual or self.is_known(pair, self.same_jaxprs):
             return None
-        uses = self.n_outer_uses
+        uses, n_cut = self.n_outer_uses, self.n_cut
         body, consts = jaxapi.split_jaxpr(expected)
         other, other_consts = jaxapi.split_jaxpr(actual)
         self.frames.append(Frame(body, other))
@@ -118,9 +120,17 @@ class JaxprWalk(ValueWalk):
         if found is None:
             self.frames.pop()
             if uses == self.n_outer_uses:
-                self.same_jaxprs.add(pair)
+                is_cut = n_cut < self.n_cut
+                self.same_jaxprs.add(self.in_place(pair) if is_cut else pair)
                 self.alive.append((expected, actual))
         return found
+
+    def in_place(self, pair: Any) -> Any:
+        """Name a pair at its place in rules, which decides how deep it is followed."""
+        return pair, *self.rule_names
+
+    def is_known(self, pair: Any, known: set[Any]) -> bool:
+        return pair in known or (self.n_cut > 0 and self.in_place(pair) in known)
 
     def binders(self, scope: Scope, expected: Any, actual: Any) -> Difference | None:
         if len(expected) != len(actual):
@@ -278,25 +288,31 @@ class JaxprWalk(ValueWalk):
         pair = (id(eqn), id(mate))
         known = self.same_rules
         cases = rules.cases_of(eqn, self.cases)
-        if pair in known or all((identity, case) in known for case in cases):
+        new = [c for c in cases if not self.is_known((identity, c), known)]
+        if self.is_known(pair, known) or not new:
             return None
         self.alive.append(both)
         name = rules.name_rule(eqn)
         if not jaxapi.follows_rules(self.rule_names, name, eqn.params["call_jaxpr"]):
             self.note(f"{name}: the rules that its own rules make anew")
+            self.n_cut += 1
             return None
         left = rules.cases_left(eqn)
         if left:
             self.note(left)
         # Assumed while their own traces are compared: rules may call themselves.
-        new = [case for case in cases if (identity, case) not in known]
-        known |= {pair, *[(identity, case) for case in new]}
+        assumed: set[Any] = {pair, *[(identity, case) for case in new]}
+        known |= assumed
+        n_cut = self.n_cut
         self.rule_names.append(name)
         for case in new:
             found = self.rules_in(case, scope, eqn, mate)
             if found is not None:
                 return found
         self.rule_names.pop()
+        if n_cut < self.n_cut:
+            known -= assumed
+            known |= set(map(self.in_place, assumed))
         return None
 
     def rules_in(

@@ -392,6 +392,25 @@ differs(
 )
 
 
+def also_less_deep(n: float, jits: bool) -> Any:
+    """A rule that is too deep to be looked at, and after that one that is not."""
+    inner = jvp(lambda x, t: t * n, long_primal)
+    step = jax.jit(inner) if jits else inner
+    around = jvp(lambda x, t: step(x) * t, long_primal)
+    deepest = jvp(lambda x, t: around(x) * t, long_primal)
+    later = jvp(lambda x, t: step(x) * t, long_primal) if jits else around
+    return lambda x: (deepest(x), later(x))
+
+
+for _jits in (False, True):
+    differs(
+        f"a rule that was too deep before, {'in one call' if _jits else 'itself'}",
+        also_less_deep(2.0, _jits),
+        also_less_deep(3.0, _jits),
+        because="the innermost rule differs",
+    )
+
+
 def by_size(table: dict[int, float], rest: float) -> Any:
     """A rule that depends on the size of its operand."""
     return jvp(lambda x, t: t * table.get(x.shape[0], rest))
