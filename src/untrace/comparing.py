@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from untrace import jaxapi
@@ -78,6 +79,13 @@ def diff_calls(
     load_entry_points()
     static = static_argnums, static_argnames
     are_anew = is_path(before.program) or is_path(after.program)
+    programs = before.program, after.program
+    traced = filter(jaxapi.is_traced, programs)
+    told = sorted({what for each in traced for what in jaxapi.told_to_jit(each)})
     with jaxapi.outside_traces():
         sides = [captured_program(*call, *static) for call in (before, after)]
-        return compare_programs(sides[0], sides[1], context, are_anew)
+        found = compare_programs(sides[0], sides[1], context, are_anew)
+    if not told:
+        return found
+    note = f"what `jax.jit` was told besides ({', '.join(told)})"
+    return replace(found, notes=(*found.notes, note))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +45,58 @@ def test_names_and_parameters_do_not_count() -> None:
         return y * s
 
     assert compared(first, second, X, X).verdict == "equal"
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Couple(NamedTuple):
+    a: Any
+    b: Any
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["value", "kind"], meta_fields=[]
+)
+@dataclasses.dataclass
+class Labelled:
+    value: Any
+    kind: Any
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x: Pair(x, x + 1.0), lambda x: Couple(x, x + 1.0)),
+        (lambda x: Labelled(x, "a"), lambda x: Labelled(x, "b")),
+        (lambda x: Labelled(x, "a"), lambda x: Labelled(x, None)),
+        (lambda x: Labelled(x, None), lambda x: x),
+        (lambda x: Pair(x, x + 1.0), lambda x: {"a": x, "b": x + 1.0}),
+    ],
+)
+def test_an_object_is_no_other_one(first: Any, second: Any) -> None:
+    assert "in another way" in only(compared(first, second)).what
+    assert "in another way" in only(compared(second, first)).what
+    assert compared(first, first).verdict == "equal"
+
+
+def test_an_object_may_be_a_named_tuple_of_a_file(tmp_path: Path) -> None:
+    def function(x: Any) -> Any:
+        return Labelled(x, x + 1.0)
+
+    path = untrace.source(function)(X).save(tmp_path / "saved.py")
+    assert untrace.diff(function, path)(X).verdict == "equal"
+
+
+def test_what_traced_functions_were_told_is_said() -> None:
+    donating, plain = (
+        jax.jit(lambda x: x * 2.0, donate_argnums=given).trace(X) for given in (0, ())
+    )
+    (note,) = untrace.diff(donating, plain).notes
+    assert "donated arguments" in note
+    assert not untrace.diff(plain, plain).notes
 
 
 def test_order_calls_and_dead_statements_are_equivalent_and_listed() -> None:

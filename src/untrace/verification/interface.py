@@ -76,6 +76,12 @@ def interface_difference(captured: Captured, made: Interface) -> Difference | No
     return None if found is None else _difference(*found)
 
 
+def tree_difference(expected: Outline, actual: Outline) -> Difference | None:
+    """The first difference between two trees in which nothing stands for anything else."""
+    found = _Correspondence(is_exact=True).differ(expected, actual, "result", False)
+    return None if found is None else _difference(*found)
+
+
 def _difference(expected: str, actual: str, reason: str) -> Difference:
     return Difference("", (), expected, actual, reason)
 
@@ -89,7 +95,14 @@ _Found = tuple[str, str, str]
 
 
 class _Correspondence:
-    """Walks two trees in step; every method returns the first difference, or None."""
+    """Walks two trees in step; every method returns the first difference, or None.
+
+    Args:
+      is_exact: Whether objects correspond to those of their own class alone.
+    """
+
+    def __init__(self, is_exact: bool = False) -> None:
+        self.is_exact = is_exact
 
     def differ(
         self, one: Outline, made: Outline, path: str, in_class: bool
@@ -104,7 +117,7 @@ class _Correspondence:
         is_plain = one.cls in BUILTIN and not _has_other_keys(one)
         if isinstance(made, Inner) and (is_plain or made.cls is one.cls):
             return self._alike(one, made, path, in_class)
-        if is_plain or isinstance(made, Static):
+        if is_plain or self.is_exact or isinstance(made, Static):
             return _found(one, made, path)
         if not _holds_arrays(one):
             return None if _is_empty(made) else _found(one, made, path)
@@ -126,7 +139,8 @@ class _Correspondence:
         if not is_builtin and not _is_same_rest(one.rest, made.rest):
             reason = f"what {path} has beside its children differs"
             return _with_rest(one), _with_rest(made), reason
-        return self._pairs(pairs, made.children, path, in_class or not is_builtin)
+        is_inside = in_class or not (is_builtin or self.is_exact)
+        return self._pairs(pairs, made.children, path, is_inside)
 
     def _stands_for(self, one: Inner, made: Output | Inner, path: str) -> _Found | None:
         """Compare an object with what is in its place."""

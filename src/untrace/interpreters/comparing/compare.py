@@ -18,11 +18,15 @@ from untrace.printable import printable
 from untrace.verification.compare import compare
 from untrace.verification.difference import Difference, short_type
 from untrace.verification.equivalence import equivalent, graph_of
-from untrace.verification.interface import Interface, interface_difference
+from untrace.verification.interface import (
+    Interface,
+    interface_difference,
+    tree_difference,
+)
 
 
 def compare_programs(
-    before: Captured, after: Captured, n_context: int = 3, are_refs_anew: bool = False
+    before: Captured, after: Captured, n_context: int = 3, are_anew: bool = False
 ) -> Comparison:
     """Compare two programs.
 
@@ -30,23 +34,23 @@ def compare_programs(
       before: The first program.
       after: The second program.
       n_context: How many statements to show around each that differs.
-      are_refs_anew: Whether the second program has mutable arrays of its own in the place
-        of those of the first.
+      are_anew: Whether the second program has mutable arrays and classes of its own in the
+        place of those of the first.
     """
     unproved: list[str] = []
     with jaxapi.paused_collection():
-        first = compare(before.jaxpr, after.jaxpr, unproved, are_refs_anew)
-        tree = _other_tree(before, after)
+        first = compare(before.jaxpr, after.jaxpr, unproved, are_anew)
+        tree = _other_tree(before, after, are_anew)
         parting = None
         if first is not None:
             parting = equivalent(
-                before.jaxpr, after.jaxpr, unproved, are_refs_anew=are_refs_anew
+                before.jaxpr, after.jaxpr, unproved, are_refs_anew=are_anew
             )
         blocks = from_jaxpr(before.jaxpr), from_jaxpr(after.jaxpr)
         n_before, n_after = [count_blocks(block)[0] for block in blocks]
         if first is None and tree is None:
             return Comparison("equal", (), (), n_before, n_after, tuple(unproved))
-        walk = Walk(graph_of(*_jaxprs(before, after), (), are_refs_anew), n_context)
+        walk = Walk(graph_of(*_jaxprs(before, after), (), are_anew), n_context)
         is_same = parting is None
         if first is not None:
             _compare_statements(walk, before, after, blocks, is_same)
@@ -140,13 +144,16 @@ def _input_changes(
     return made
 
 
-def _other_tree(before: Captured, after: Captured) -> Change | None:
+def _other_tree(before: Captured, after: Captured, are_anew: bool) -> Change | None:
     """The difference between the trees of two results, if both are known."""
     if before.outline is None or after.outline is None:
         return None
-    made = Interface((), (), after.outline)
-    # What the parameters are called is no part of what is computed.
-    found = interface_difference(_without_parameters(before), made)
+    if are_anew:  # a file has NamedTuples in the place of objects
+        made = Interface((), (), after.outline)
+        # What the parameters are called is no part of what is computed.
+        found = interface_difference(_without_parameters(before), made)
+    else:
+        found = tree_difference(before.outline, after.outline)
     if found is None:
         return None
     expected, actual = (
