@@ -256,12 +256,14 @@ class ModuleCopy:
             named = (_string(one, "jax.arg_info") for one in told)
             paths = tuple(info or path for info, path in zip(named, paths))
         block = self.block(operation.regions[0])
-        results = [
-            _string(one, "jax.result_info") for one in _dicts(attributes, "res_attrs")
-        ]
+        said = _dicts(attributes, "res_attrs")
+        results = [_string(one, "jax.result_info") for one in said]
         results = results or [""] * len(block.returned)
         scopes = place_of(str(operation.location)).scopes
-        return Function(name, block, paths, tuple(results), scopes)
+        marks = {mark for one in [*told, *said] for mark in _names(one)} - _READ_MARKS
+        return Function(
+            name, block, paths, tuple(results), scopes, tuple(sorted(marks))
+        )
 
     def block(self, region: Any) -> Block:
         if len(region.blocks) != 1:
@@ -508,6 +510,13 @@ def _with_constants(function: Function, filled: dict[int, Any]) -> Function:
         ),
         argument_paths=tuple(function.argument_paths[i] for i in free),
     )
+
+
+_READ_MARKS = {
+    *("jax.arg_info", "jax.result_info", "jax.token", "jax.global_constant"),
+    *("sdy.sharding", "mhlo.sharding"),
+}
+"""What is said of arguments and results that is read, or told of elsewhere."""
 
 
 def _dicts(attributes: Any, name: str) -> list[Any]:

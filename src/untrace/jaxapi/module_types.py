@@ -119,13 +119,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function; the paths of arguments and results are empty where unknown."""
+    """A function; the paths of arguments and results are empty where unknown.
+
+    `marks` are the names of what is said of them besides, such as "tf.aliasing_output".
+    """
 
     name: str
     block: Block
     argument_paths: tuple[str, ...]
     result_paths: tuple[str, ...]
     scopes: str
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import untrace
 from untrace.jaxapi.modules import parse_module
 from untrace.readers.stablehlo.agreement import (
     SAME_MODULE,
@@ -78,6 +79,10 @@ ATTACKS = [
     ("multiply %p, %q", "divide %p, %q"),
     ("func.call @scale(%b, %half)", "func.call @scale(%half, %b)"),
     ("(%j = %i, %y = %c)", "(%j = %i, %y = %x)"),
+    (
+        "func.call @scale(%b, %half)",
+        'func.call @scale(%b, %half) {mhlo.frontend_attributes = {_xla_compute_type = "host"}}',
+    ),
 ]
 
 HARMLESS = [
@@ -116,6 +121,15 @@ def test_what_does_not_matter_is_not_seen(before, after):
     other = re.sub(before, after, TEXT)
     assert other != TEXT
     assert structural_difference(parse_module(TEXT), parse_module(other)) == ""
+
+
+def test_what_is_said_of_arguments_and_results_is_told_where_it_is_lost():
+    donating = jax.jit(lambda x: x * 2, donate_argnums=0).lower(np.ones(3, np.float32))
+    (note,) = untrace.source(donating).report.notes
+    assert "gives the same module" in note
+    assert "Not kept" in note and "`tf.aliasing_output`" in note
+    plain = jax.jit(lambda x: x * 2).lower(np.ones(3, np.float32))
+    assert "Not kept" not in untrace.source(plain).report.notes[0]
 
 
 def test_the_first_difference_is_named():

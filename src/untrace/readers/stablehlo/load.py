@@ -60,7 +60,9 @@ def read_and_tell(program: Any) -> tuple[Any, str]:
     reading, found = read_and_compare(program)
     if found not in PROVED:
         warnings.warn(told(found), UnverifiedWarning, stacklevel=3)
-    return reading.jaxpr, told(found)
+    marks = ", ".join([f"`{mark}`" for mark in reading.module.main.marks])
+    lost = f" Not kept: what is said of arguments and results ({marks})."
+    return reading.jaxpr, told(found) + (lost if marks else "")
 
 
 def read_and_compare(program: Any) -> tuple[Reading, str]:

@@ -46,6 +46,8 @@ from untrace.readers.stablehlo.identities import (
 )
 
 NO_EFFECT = -1
+_MARKED = "mhlo.frontend_attributes"
+"""What a call says to XLA, for instance where it is computed."""
 
 
 class TooLargeError(Exception):
@@ -225,7 +227,7 @@ class Numbering:
         if self.limit and self.count > self.limit:
             raise TooLargeError
         operands = tuple(numbers[value] for value in operation.operands)
-        if operation.name in CALLS:
+        if operation.name in CALLS and _MARKED not in operation.attributes:
             results, effect = self._call(module, operation, operands, depth, effect)
         elif (branch := self.taken(operation, operands)) is not None:
             for inner in branch.operations:
