@@ -72,13 +72,14 @@ def _remembered(function: _Asked) -> _Asked:
         rules = _rules(primitive)
         around = _asked_about.get()
         key = primitive, tuple(map(id, rules)), given, types, settings, around
-        if key not in known:
+        found = known.get(key)
+        if found is None:
             answer = function(primitive, params, avals, out_avals)
             if len(known) >= MAX_REMEMBERED:
                 known.clear()
             alive = dict(params), rules  # what is known by its `id`
-            known[key] = alive, answer
-        return known[key][1]
+            found = known[key] = alive, answer
+        return found[1]  # another thread may forget it
 
     return cast(_Asked, functools.wraps(function)(asked))
 
