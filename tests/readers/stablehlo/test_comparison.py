@@ -123,6 +123,17 @@ def test_what_does_not_matter_is_not_seen(before, after):
     assert structural_difference(parse_module(TEXT), parse_module(other)) == ""
 
 
+def test_functions_that_a_custom_call_names_count_by_what_they_compute():
+    traced = jax.jit(lambda x: jax.lax.approx_max_k(x, 2)).trace(np.ones(8, np.float32))
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert text.count("compare GT") == 1
+    parsed = parse_module(text)
+    renamed = parse_module(text.replace("top_k_gt_f32_comparator", "greater"))
+    assert structural_difference(parsed, renamed) == ""
+    other = parse_module(text.replace("compare GT", "compare LT"))
+    assert structural_difference(parsed, other).startswith("result")
+
+
 def test_what_is_said_of_arguments_and_results_is_told_where_it_is_lost():
     donating = jax.jit(lambda x: x * 2, donate_argnums=0).lower(np.ones(3, np.float32))
     (note,) = untrace.source(donating).report.notes

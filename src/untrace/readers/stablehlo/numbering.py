@@ -337,9 +337,10 @@ class Numbering:
         effect: int,
     ) -> tuple[Sequence[int], int]:
         called = [
-            (key, self.region(module, module.functions[value].block, {}, depth + 1))
+            (key, self.region(module, module.functions[one].block, {}, depth + 1))
             for key, value in operation.attributes.items()
-            if isinstance(value, Symbol) and value in module.functions
+            for one in (value if isinstance(value, tuple) else (value,))
+            if isinstance(one, Symbol) and one in module.functions
         ]
         taken = {key for key, _ in called}
         taken |= SHARDINGS
