@@ -90,6 +90,19 @@ def test_an_object_may_be_a_named_tuple_of_a_file(tmp_path: Path) -> None:
     assert untrace.diff(function, path)(X).verdict == "equal"
 
 
+def test_a_file_with_stand_ins_is_itself(tmp_path: Path) -> None:
+    def host(a: Any) -> Any:
+        return a
+
+    def function(x: Any) -> Any:
+        return jax.pure_callback(host, x, x)
+
+    path = untrace.source(function)(X).save(tmp_path / "saved.py")
+    found = untrace.diff(path, path)
+    assert found.verdict == "equal"
+    assert "stand-in" in found.notes[0]
+
+
 def test_what_traced_functions_were_told_is_said() -> None:
     donating, plain = (
         jax.jit(lambda x: x * 2.0, donate_argnums=given).trace(X) for given in (0, ())

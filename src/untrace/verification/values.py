@@ -260,7 +260,10 @@ class ValueWalk(abc.ABC):
         host = value, *trees
         known = self.hosts.setdefault(id(made), host)
         is_other = known is not host and not self.is_made_anew(known, host)
-        if is_other or name != jaxapi.function_origin(value):
+        is_meant = name == jaxapi.function_origin(value)
+        # Of two stand-ins both say which function they are for, and what they take.
+        said = [(f(value), f(made)) for f in _SAID_OF_STAND_INS]
+        if is_other or not (is_meant or all(one == two for one, two in said)):
             return self.differ(
                 f"a stand-in for `{name}` is in the place of another function"
             )
@@ -334,6 +337,9 @@ class ValueWalk(abc.ABC):
         return Difference(
             path, tuple(indices), sides[0], sides[1], reason, blamed=blamed
         )
+
+
+_SAID_OF_STAND_INS = jaxapi.stand_in_for, jaxapi.leaves_stand_in_for
 
 
 def _is_laid_out_alike(value: Any, other: Any) -> bool:
