@@ -250,6 +250,27 @@ def test_numbers_that_rules_are_given_are_converted():
 
 
 @levels
+def test_a_batched_function_that_closes_over_an_array_keeps_its_rule(level):
+    """What it closes over is an operand of the batched call, and never differentiated."""
+
+    @jax.custom_vjp
+    def scaled(x):
+        return x * jnp.arange(1.0, 4.0)
+
+    scaled.defvjp(lambda x: (scaled(x), x), lambda x, ct: (ct * x * 5.0,))
+
+    def loss(rows):
+        return jnp.sum(jax.vmap(jax.jit(scaled))(rows))
+
+    rows = np.linspace(0.5, 2.0, 6, dtype=np.float32).reshape(2, 3)
+    source = untrace.source(loss, level=level)(rows)
+    assert source.report.strength == "identical"
+    assert not source.report.unproved
+    made = jax.grad(source.load())(rows)
+    np.testing.assert_array_equal(made, jax.grad(loss)(rows))
+
+
+@levels
 def test_a_loop_over_a_number_is_differentiated(level):
     def power(x: Any, n: int) -> Any:
         return jax.lax.fori_loop(0, n, lambda i, total: total * x, jnp.ones_like(x))

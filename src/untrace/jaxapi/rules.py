@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 from jax._src import ad_util as _ad_util
+from jax._src import custom_derivatives as _custom_derivatives
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.linear_util import WrappedFun
 
@@ -42,6 +43,7 @@ MAX_RULE_REPEATS = 2
 MEMOIZED = inner_code(_pe._memoize, "memoized")
 # Functions of these modules keep traces of rules, and lift rules that were kept.
 _KEEPING = (_pe.__name__, "jax._src.custom_derivatives")
+_LIFTED = inner_code(_custom_derivatives.lift_fwd, "fwd")
 SMALL_FUNCTION = 12
 """Equations and results of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
 
@@ -104,7 +106,7 @@ class _Kept:
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.rule = asked_rule(params)
-        self.stores, self._traces = _kept_behind(self.rule)
+        self.stores, self._traces, self.n_closed_over = _kept_behind(self.rule)
         self._is_first = _code(getattr(self.rule, "f", None)) is MEMOIZED
 
     def stored(self) -> list[Any]:
@@ -177,10 +179,16 @@ def forgotten_rules(params: Mapping[str, Any]) -> Generator[None]:
         yield
 
 
-def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]]]:
-    """Return the stores of what JAX traces where a rule is asked for, and its traces."""
+def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]], int]:
+    """Return the stores of what JAX traces where a rule is asked for, and its traces.
+
+    And how many of the first operands are what the function closed over, before a
+    transformation such as `jax.vmap` made a call of all operands of the call: a forward
+    rule refuses tangents of these.
+    """
     stores: dict[int, Any] = {}
     traces: list[dict[Any, Any]] = []
+    n_closed_over = 0
     stack, seen = [thunk], set[int]()
     while stack:
         value = stack.pop()
@@ -192,11 +200,14 @@ def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]]]:
             stack.append(value.f)
         elif getattr(value, "__module__", None) in _KEEPING:
             cells = getattr(value, "__closure__", None) or ()
+            names = getattr(_code(value), "co_freevars", ())
+            held = {name: cell.cell_contents for name, cell in zip(names, cells)}
             if _code(value) is MEMOIZED:
-                names = value.__code__.co_freevars
-                traces.append(dict(zip(names, cells))["cells"].cell_contents)
-            stack += [cell.cell_contents for cell in cells]
-    return list(stores.values()), traces
+                traces.append(held["cells"])
+            if _code(value) is _LIFTED:
+                n_closed_over += held["num_consts"]
+            stack += held.values()
+    return list(stores.values()), traces, n_closed_over
 
 
 def _code(function: Any) -> Any:
@@ -306,7 +317,9 @@ def custom_vjp_forward(
       operand_avals: Avals of all its operands, consts first.
       given: For each operand, consts excluded, whether it is perturbed.
     """
-    forward, consts = _Kept(eqn_params).ask(tuple(given))
+    kept = _Kept(eqn_params)
+    n = kept.n_closed_over
+    forward, consts = kept.ask((*[False] * n, *given[n:]))
     # Only now: the trees are stored while `fwd` runs.
     _, res_tree, sources = eqn_params["out_trees"]()
     n_computed = res_tree.num_leaves - sum(s is not None for s in sources)

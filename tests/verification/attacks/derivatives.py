@@ -392,6 +392,34 @@ differs(
 )
 
 
+def closing_over_an_array(n: float) -> Any:
+    """A rule that JAX asks with all but the array that the function closes over."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return x * jnp.asarray(Y)
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct * n,))
+    return f
+
+
+def in_a_batch(make: Any) -> Any:
+    """A function that JAX batches as part of a program: its constants are operands then."""
+    return lambda x: jax.vmap(make)(jnp.stack([x, x]))
+
+
+for _kind, _around in {
+    "in a jitted function": jax.jit,
+    "in a loop": lambda f: lambda x: lax.fori_loop(0, 2, lambda _, c: f(c), x),
+    "in a branch": lambda f: lambda x: lax.cond(x[0] > 0, f, jnp.sin, x),
+    "in a batch": lambda f: jax.vmap(jax.jit(f), axis_size=1, in_axes=None),
+}.items():
+    differs(
+        f"a rule of a batch that closes over an array, {_kind}",
+        *[in_a_batch(_around(closing_over_an_array(n))) for n in (2.0, 3.0)],
+    )
+
+
 def also_less_deep(n: float, jits: bool) -> Any:
     """A rule that is too deep to be looked at, and after that one that is not."""
     inner = jvp(lambda x, t: t * n, long_primal)
