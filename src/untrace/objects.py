@@ -11,6 +11,14 @@ import types
 from typing import Any
 
 
+def attribute_of(value: Any, name: str) -> Any:
+    """Return an attribute, also one that a class computes; None if that raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # whatever `__getattr__` and properties of the user raise
+        return None
+
+
 def attributes_of(value: Any) -> dict[str, Any]:
     """Return what the `__dict__` of an object holds; nothing if it has only slots."""
     try:

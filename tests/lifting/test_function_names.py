@@ -234,6 +234,27 @@ def test_a_local_keeps_a_name_that_only_ends_like_a_number():
     assert re.search(r"^    score_2(_2)? = ", text, re.MULTILINE)
 
 
+class Answering:
+    """An object with an answer to every attribute, or an error of its own."""
+
+    def __init__(self, factor):
+        self.__dict__["_held"] = {"factor": factor}
+
+    def __getattr__(self, name):
+        return self.__dict__["_held"][name]
+
+    def __call__(self, x):
+        y = jnp.sin(x) * self.factor
+        return y + jnp.cos(y)
+
+
+def test_objects_that_answer_for_every_attribute_are_called_after_their_class():
+    first, second = Answering(0.25), Answering(0.75)
+    text = recover(lambda x: first(x) * second(x), X)
+    assert defined(text)[0] == "answering", text
+    assert "Written without" not in text
+
+
 class Population:
     """The user's class: a public method that calls a private one, and a noun."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.tree import Draft
+from untrace.objects import attribute_of
 from untrace.optional import gives, optional
 from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.record import Body, is_library
@@ -128,7 +129,7 @@ def names_of(body: Body, is_called: bool = False) -> Names:
 
 def _users(body: Body) -> Names:
     """Return the name of the user's function that an object of a library wraps."""
-    user: object = getattr(body.function, "__wrapped__", None)
+    user = attribute_of(body.function, "__wrapped__")
     if not isinstance(user, types.FunctionType) or is_library(user.__code__):
         return ()
     return (_cleaned(user.__name__),)
@@ -138,14 +139,14 @@ def _own_name(body: Body) -> str:
     """Return the name that the program has for a function."""
     if body.code.co_name == "__call__" and body.parameters:
         owner = next(iter(body.parameters.values()))
-        wrapped = getattr(getattr(owner, "__wrapped__", None), "__name__", None)
+        wrapped = getattr(attribute_of(owner, "__wrapped__"), "__name__", None)
         if isinstance(wrapped, str):  # `evaluate`, and not `bound_method`
             return _cleaned(wrapped)
         return snake_case(type(owner).__name__)
     made = _made(body.code.co_qualname)
     if made:
         return made
-    known = getattr(body.function, "__name__", "")
+    known = attribute_of(body.function, "__name__")
     name = known if isinstance(known, str) and known else body.code.co_name
     return _cleaned(name) if is_library(body.code) else identifier(name, "function")
 
@@ -227,7 +228,7 @@ def _class(name: str, body: Body) -> str:
 
 def _wrapped(body: Body) -> str:
     """Return where the function is defined that another one wraps, if that is known."""
-    known = getattr(body.function, "__qualname__", "")
+    known = attribute_of(body.function, "__qualname__")
     if isinstance(known, str) and known not in ("", body.code.co_qualname):
         return known
     inner = body.wrapped
