@@ -86,6 +86,28 @@ def parts_of_shapes(x):
     return y, z, jnp.ones(x.shape[1:]), jnp.ones((*x.shape, 1))
 
 
+def over_several_lines(x):
+    b, t, d = x.shape
+    k = d // 2
+    y = (
+        jax.nn.softmax(jnp.sin(x) * jnp.cos(x) + jnp.tanh(x), axis=-1)
+        .reshape(b, t, 2, k)
+        .transpose(0, 2, 1, 3)
+    )
+    return y.reshape(b, 2 * t, k) + jnp.ones((b, 2 * t, k))
+
+
+def in_lists(x):
+    b, t, d = x.shape
+    return jnp.reshape(x, [b * t, d]), x.reshape([b, -1]), jnp.zeros([t, d])
+
+
+def in_indices_of_updates(x):
+    n = x.shape[-1]
+    y = jnp.eye(n).reshape(-1).at[:: n + 1].set(0)
+    return y, x.at[..., : n - 2].add(1.0), x[..., 1 : n - 2]
+
+
 def limits(x):
     y = jnp.maximum(x, jnp.finfo(x.dtype).tiny)
     return jnp.where(x > 0.5, y + jnp.finfo(x.dtype).eps, jnp.finfo(x.dtype).min)
@@ -107,6 +129,9 @@ def limits_of_types(x):
         (starred, (X, np.ones((8, 5), np.float32))),
         (with_heads, (X,)),
         (parts_of_shapes, (X,)),
+        (over_several_lines, (X,)),
+        (in_lists, (X,)),
+        (in_indices_of_updates, (X,)),
         (limits, (X,)),
         (limits_of_types, (X,)),
     ],
@@ -352,6 +377,34 @@ def of_lists_that_change(x, w):
     longer[-1] = 4
     longer.append(2)
     return (x @ w).reshape(shape), (x @ w).reshape(longer)
+
+
+def of_all_but_the_last(x):
+    *lead, d = x.shape
+    first, *rest = x.shape
+    n, k = 2, d // 2
+    y = x.reshape(*lead, n, k) + jnp.ones((*lead, n, k))
+    return y.reshape(*lead, n * k), jnp.zeros((2 * first, *rest))
+
+
+def of_the_middle(x):
+    _, *middle, d = x.shape
+    return jnp.zeros((*middle, d + 1))
+
+
+def test_variables_that_take_the_rest_of_a_shape():
+    src = untrace.source(of_all_but_the_last)(X)
+    assert src.report.strength == "identical", str(src.report)
+    for part in (
+        "k = d // 2",
+        "x.reshape(*x.shape[:-1], 2, k) + jnp.ones((*x.shape[:-1], 2, k))",
+        "y.reshape(*x.shape[:-1], 2 * k)",
+        "jnp.zeros((2 * first, *x.shape[1:]))",
+    ):
+        assert part in src.text, src.text
+    src = untrace.source(of_the_middle)(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "jnp.zeros((*x.shape[1:-1], d + 1))" in src.text, src.text
 
 
 def test_lists_that_change_are_not_what_they_were():

@@ -28,10 +28,18 @@ def expression_at(code: types.CodeType, lasti: int) -> ast.expr | ast.AugAssign 
 
 
 def given_at(code: types.CodeType, lasti: int) -> list[ast.expr]:
-    """List what the call or operation that an instruction does is given."""
+    """List what the call or operation that an instruction does is given.
+
+    A call such as `x.at[2:].set(y)` is given the index, too.
+    """
     node = expression_at(code, lasti)
     if isinstance(node, ast.Call):
-        return [*node.args, *(k.value for k in node.keywords)]
+        given = [*node.args, *(k.value for k in node.keywords)]
+        match node.func:
+            case ast.Attribute(ast.Subscript(ast.Attribute(_, "at"), index)):
+                return [index, *given]
+            case _:
+                return given
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     if isinstance(node, ast.AugAssign):  # `x /= n`
@@ -48,9 +56,22 @@ def _nodes(filename: str) -> dict[_Place, ast.expr | ast.AugAssign]:
     tree = source_tree(filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, _OPERATIONS):
-            place = (node.lineno, node.end_lineno or 0, node.col_offset)
-            found[*place, node.end_col_offset or 0] = node
+            line, column = _start(node)
+            place = line, node.end_lineno or 0, column, node.end_col_offset or 0
+            found[place] = node
     return found
+
+
+def _start(node: ast.expr | ast.AugAssign) -> tuple[int, int]:
+    """Return the line and column where Python says that an operation begins.
+
+    That of a method in a later line than its object is where its name stands.
+    """
+    method = node.func if isinstance(node, ast.Call) else None
+    if isinstance(method, ast.Attribute) and method.end_lineno != node.lineno:
+        stop = method.end_col_offset or 0
+        return method.end_lineno or 0, stop - len(method.attr)
+    return node.lineno, node.col_offset
 
 
 @functools.lru_cache(maxsize=256)

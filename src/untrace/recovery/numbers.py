@@ -160,7 +160,10 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
 
 
 def flattened(values: Iterable[Any], depth: int = 0) -> list[Any]:
-    """List what a call was given, with the parts of indices and the floats of short lists."""
+    """List what a call was given, with the parts of indices and the floats of short lists.
+
+    A list of integers is a shape.
+    """
     found: list[Any] = []
     for value in values:
         kind = type(value)
@@ -170,7 +173,8 @@ def flattened(values: Iterable[Any], depth: int = 0) -> list[Any]:
             found += value.start, value.stop, value.step
         elif kind is list and len(value) <= MAX_LISTED and depth <= MAX_NESTED:
             listed = flattened(value, depth + 1)
-            found += [value, *(v for v in listed if type(v) in _FLOATS)]
+            is_shape = all(type(v) is int for v in value)
+            found += [value, *(v for v in listed if is_shape or type(v) in _FLOATS)]
         else:
             found.append(value)
     return found

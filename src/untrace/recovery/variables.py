@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.recovery.expressions import source_tree
@@ -184,14 +184,43 @@ def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Assigned]
     """Yield the variables of an assignment, with what each takes; items of a shape, too."""
     if isinstance(target, ast.Name):
         yield target.id, Assigned(value)
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        is_one_by_one = len(target.elts) == len(value.elts)
+        if is_one_by_one and not any(map(_is_starred, [*target.elts, *value.elts])):
+            for one, item in zip(target.elts, value.elts):
+                yield from _targets(one, item)
     elif isinstance(target, ast.Tuple) and (taken := _sizes_taken(value)) is not None:
         shape, part = taken
         names = [one.id for one in target.elts if isinstance(one, ast.Name)]
         if len(names) == len(target.elts):
             for axis, name in enumerate(names, part[0] or 0):
-                item = ast.Subscript(shape, ast.Constant(axis))
-                item = ast.copy_location(item, shape)
-                yield name, Assigned(item, tuple(names), part)
+                yield name, Assigned(_size(shape, axis), tuple(names), part)
+        elif part == WHOLE:
+            yield from _sizes_beside_star(target.elts, shape)
+
+
+def _sizes_beside_star(
+    targets: Sequence[ast.expr], shape: ast.expr
+) -> Iterator[tuple[str, Assigned]]:
+    """Yield what the variables in `*lead, d = x.shape` take: `x.shape[:-1]`, a size."""
+    before = list(itertools.takewhile(lambda one: not _is_starred(one), targets))
+    n_before, n_behind = len(before), len(targets) - len(before) - 1
+    axes = [*range(n_before), None, *range(-n_behind, 0)]
+    for one, axis in zip(targets, axes):
+        if isinstance(one, ast.Name) and axis is not None:
+            yield one.id, Assigned(_size(shape, axis))
+        elif isinstance(one, ast.Starred) and isinstance(one.value, ast.Name):
+            ends = [ast.Constant(n) if n else None for n in (n_before, -n_behind)]
+            part = ast.Subscript(shape, ast.Slice(*ends))
+            yield one.value.id, Assigned(ast.copy_location(part, shape))
+
+
+def _size(shape: ast.expr, axis: int) -> ast.expr:
+    return ast.copy_location(ast.Subscript(shape, ast.Constant(axis)), shape)
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
 
 
 def _sizes_taken(node: ast.expr) -> tuple[ast.expr, Bounds] | None:
