@@ -532,9 +532,18 @@ def _is_formula(body: Body) -> bool:
 
 
 def is_wrapper(body: Body) -> bool:
-    """Whether all that a run does is done by one function that it calls."""
+    """Whether all that a run does is done by one function that it calls, or by the user's."""
     busy = [c for c in body.calls if _is_busy(c)]
-    return len(busy) == 1 and busy[0].is_own
+    return (len(busy) == 1 and busy[0].is_own) or _calls_only_users(body)
+
+
+def _calls_only_users(body: Body) -> bool:
+    """Whether a run only calls functions of the user: a `setup` and a method, say."""
+    busy = [c for c in body.calls if _is_busy(c)]
+    runs = [c.bodies[0] for c in busy if c.is_own]
+    return 0 < len(busy) == len(runs) and all(
+        not is_library(run.code) or _calls_only_users(run) for run in runs
+    )
 
 
 def _is_busy(item: Call) -> bool:

@@ -30,6 +30,7 @@ from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.plan import Plan
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
@@ -106,7 +107,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     function = program.function(
         draft,
         numbers=numbers,
-        integers=_integers(body),
+        integers=_integers(body, program),
         passed=passed,
         key_parts=made_keys(body.code, in_keys),
     )
@@ -162,10 +163,20 @@ def _by_value(held: Mapping[str, str]) -> dict[str, str]:
     return {value: name for name, value in held.items() if values.count(value) == 1}
 
 
-def _integers(body: Body) -> dict[str, str]:
-    """Return what the variables that held integers held in the end."""
+def _integers(body: Body, program: Program) -> dict[str, str]:
+    """Return what the variables that held integers held in the end.
+
+    Those of functions whose statements stand in this one come last: one that held several
+    numbers there is left out.
+    """
     held = body.integers.items()
-    return {identifier(name): str(value) for name, value in held if name != "_"}
+    own = {identifier(name): str(value) for name, value in held if name != "_"}
+    inner: dict[str, set[str]] = {}
+    for item in body.calls:
+        if item.is_own and program.is_dissolved(item):
+            for name, number in _integers(item.bodies[0], program).items():
+                inner.setdefault(name, set()).add(number)
+    return own | {n: min(v) for n, v in inner.items() if len(v) == 1 and n not in own}
 
 
 def _stars(code: types.CodeType) -> dict[str, str]:

@@ -19,7 +19,7 @@ from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.naming.held import part_of
-from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.naming.paths import common, first_word, last_word, steps
 from untrace.lifting.recorded.naming.values import (
     Found,
     arrays_in,
@@ -32,6 +32,7 @@ from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
+from untrace.objects import fields_of
 from untrace.recovery.functions import is_function, starred
 from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
@@ -103,8 +104,11 @@ def is_spread(body: Body) -> bool:
 
 
 def is_left_out(item: Any) -> bool:
-    """Whether an item is a function, or functions: what they do is in the body."""
-    return not has_array(item) and any(map(is_function, jax.tree.leaves(item)))
+    """Whether an item is a function or an object: what they do is in the body."""
+    if has_array(item):
+        return False
+    leaves = jax.tree.leaves(item)
+    return any(is_function(leaf) or not is_plain(leaf) for leaf in leaves)
 
 
 def spread_items(body: Body) -> Sequence[Any]:
@@ -203,12 +207,16 @@ def _held_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
 def _name_of_object(value: Any, body: Body) -> str:
     """Name the object of a method: a layer holds parameters, an optimizer of flax state.
 
-    One of a class that stands alone is called after that: no framework makes layers of it.
+    What holds parameters beside others, such as the state of a training, is called after
+    its class, and so is what no framework makes layers of: an object of a class that
+    stands alone, or of the user's that cannot be called.
     """
     is_call = body.code.co_name == "__call__"
     bases = type(value).__mro__[1:]
     stands_alone = all(base.__module__ == "builtins" for base in bases)
-    is_layer = is_call or not (stands_alone or has_state(value))
+    is_users = not (callable(value) or is_library_class(type(value)))
+    is_more = stands_alone or has_state(value) or "params" in fields_of(value)
+    is_layer = is_call or not (is_users or is_more)
     return "params" if is_layer else snake_case(type(value).__name__)
 
 
@@ -423,7 +431,7 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
             if sum(other[0][1][0] is origin for other in ordered) > 1:
-                hint = last_word(shared[:1])
+                hint = first_word(shared)
             elif not is_tree:
                 hint = last_word(shared)
             elif n_trees == 1:

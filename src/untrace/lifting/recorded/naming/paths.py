@@ -53,6 +53,16 @@ def last_word(way: Sequence[str]) -> str:
     return "value"
 
 
+def first_word(way: Sequence[str]) -> str:
+    """Name a part after the first step that is no number.
+
+    >>> first_word(steps('[0][0]["params"]["dense"]'))
+    'params'
+    """
+    words = [step for step in way if not step.strip("[]").isdigit()]
+    return last_word(words[:1])
+
+
 def key_name(key: str) -> str:
     """Name a value after its key; one that is a long path ends with the words that tell.
 
