@@ -381,7 +381,7 @@ def rolled(x, n_steps, order=2):
                 "def rolled(x, n_steps, order=2):",
                 "for _ in range(n_steps):",
                 "jnp.tanh(x) ** order",
-                "return rolled(x, 4) + rolled(x, 5, 3)",
+                "return rolled(x, 4) + rolled(x, 5, order=3)",
             ],
         ),
     ],

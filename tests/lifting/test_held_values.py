@@ -292,7 +292,7 @@ def test_functions_that_a_factory_made_are_one_and_are_called_after_it():
         "def block(params, x):",
         'return x + jnp.tanh(linear(params["linear"], norm(params["norm"], x)))',
         'for p in params["blocks"].values():',
-        'return norm(params["last"], x, 0.001)',
+        'return norm(params["last"], x, eps=0.001)',
     ):
         assert part in src.text, src.text
     assert src.text.count("def ") == 5  # and `example_args`

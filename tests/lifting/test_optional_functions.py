@@ -82,8 +82,8 @@ def test_functions_that_apply_one_of_two_are_one():
     assert [
         line.strip() for line in text.splitlines() if line.strip() in lines
     ] == lines
-    assert "both(ps[0], x, jnp.tanh, centred)" in text
-    assert "both(ps[1], x, jnp.tanh)" in text
+    assert "both(ps[0], x, act=jnp.tanh, norm=centred)" in text
+    assert "both(ps[1], x, act=jnp.tanh)" in text
     assert "norm=centred)" in text and "norm=jnp.sin)" in text
     assert "return both(ps[1], x)" in text
 

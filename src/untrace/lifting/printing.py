@@ -45,6 +45,8 @@ class Function(Subject):
     that are arrays, in each of its runs; `in_keys` the numbers of parameters of which keys may be
     made, `key_parts` keys that are known to be, with the places of what they are made of;
     `names` those that it may have, from short to telling.
+    `keywords` are the parameters that calls of the program pass, and whether all do so by
+    keyword.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
     `a`); what reads and rewrites lines does not see them. `settings` are the words and flags
     that it was told where it ran. `again` writes its text with the
@@ -66,6 +68,7 @@ class Function(Subject):
     in_keys: frozenset[str] = frozenset()
     key_parts: dict[str, KeyParts] = field(default_factory=dict[str, KeyParts])
     names: tuple[str, ...] = ()
+    keywords: dict[str, bool] = field(default_factory=dict[str, bool])
     docs: dict[str, str] = field(default_factory=dict[str, str])
     settings: tuple[str, ...] = ()
     again: Callable[[], Function] | None = None
@@ -78,6 +81,8 @@ class Function(Subject):
     def agree(self, other: Function) -> None:
         """Keep what another function, which this one stands for, says of itself, too."""
         self.settings = tuple([s for s in self.settings if s in other.settings])
+        for name, is_keyword in other.keywords.items():
+            self.keywords[name] = is_keyword and self.keywords.get(name, True)
         self.docs = {k: v for k, v in self.docs.items() if other.docs.get(k) == v}
 
     def write_again(self) -> None:

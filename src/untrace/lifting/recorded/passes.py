@@ -14,6 +14,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.checks import check_functions
 from untrace.lifting.recorded.folding import drop_dead, finish
 from untrace.lifting.recorded.functions.inlining import inline_single_calls
+from untrace.lifting.recorded.functions.keywords import give_keywords
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.naming.second_names import give_second_names
@@ -161,6 +162,13 @@ def write_floats(module: Module) -> None:
         write_numbers(module.functions, module.numpy, numbers.names())
 
 
+def spell_keywords(module: Module) -> None:
+    """Pass by keyword what the program passed so."""
+    if not module.program.options.anonymous:
+        for function in module.program.lifter.functions:
+            give_keywords(function, module.functions)
+
+
 MODULE_PASSES: Sequence[Callable[[Module], None]] = (
     keep_used,
     inline,
@@ -169,6 +177,7 @@ MODULE_PASSES: Sequence[Callable[[Module], None]] = (
     unify,
     tell_apart,
     write_floats,
+    spell_keywords,
 )
 """What is done to all functions."""
 

@@ -340,12 +340,14 @@ class Program:
         integers: dict[str, str] | None = None,
         passed: dict[str, str] | None = None,
         key_parts: dict[str, KeyParts] | None = None,
+        keywords: dict[str, bool] | None = None,
     ) -> Function:
         """Add a function to the module, once.
 
         `key` tells functions apart whose text is the same, `numbers` are names of
         parameters of the original that held integers, `integers` what all variables held.
-        `key_parts` are keys that the original makes of what its parameters hold.
+        `key_parts` are keys that the original makes of what its parameters hold, `keywords`
+        which of them its call passes by keyword.
         `passed` gets the numbers that a call has to pass, by the parameters for them that
         functions like this one have.
         """
@@ -360,7 +362,7 @@ class Program:
             passed.update(given)
             draft.gives_numbers = True
             self.given_numbers.add(stem_of(draft.name))
-        made.integers = integers or {}
+        made.integers, made.keywords = integers or {}, keywords or {}
         made.numbers = {**named_floats(draft), **(numbers or {})}
         made.names = draft.names or (draft.name,)
         text = (made.names[0], *meaning(made), key)

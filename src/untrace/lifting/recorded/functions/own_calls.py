@@ -19,6 +19,7 @@ from untrace.lifting.recorded.functions.function_arguments import (
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given
 from untrace.lifting.recorded.functions.held_values import held_values
+from untrace.lifting.recorded.functions.keywords import keywords_of
 from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.functions.parameters import (
     grouped,
@@ -108,6 +109,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         draft,
         numbers=numbers,
         integers=_integers(body, program),
+        keywords=keywords_of(item),
         passed=passed,
         key_parts=made_keys(body.code, in_keys),
     )
