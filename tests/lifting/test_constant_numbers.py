@@ -76,16 +76,16 @@ def passed_beside(x, dt=0.3):
 @pytest.mark.parametrize(
     ("function", "lines"),
     [
-        (variable, ["return dt * x * 0.3"]),
+        (variable, ["scale = 0.3\n", "return dt * x * scale"]),
         (literal, ["return dt * x * 0.3"]),
         (global_variable, ["return dt * x * SCALE"]),
-        (unpacked, ["return ((x * 0.3 + dt) * dt + 0.3) * dt"]),
+        (unpacked, ["return ((x * a + dt) * dt + d) * dt"]),
         (in_turns, ["for scale in (0.3, 0.4):\n        x = jnp.sin(x * scale)\n"]),
         (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),
-        (in_formula, ["return x * (0.3 * dt)"]),
+        (in_formula, ["return x * (scale * dt)"]),
         (chosen, ["return x * dt"]),
         (beside, ["jnp.where(x > 0.3, 0.3, dt) + jnp.where(x > dt, dt, 0.3)"]),
-        (passed, ["scaled(x, 0.3) + scaled(x, 0.3) + scaled(x, dt)"]),
+        (passed, ["scaled(x, 0.3) + scaled(x, scale) + scaled(x, dt)"]),
         (passed_beside, ["scaled(x, 0.3, dt) + scaled(x, dt, 0.3)"]),
     ],
 )
@@ -124,9 +124,9 @@ def negative_closed_over(x, low=-0.25):
 @pytest.mark.parametrize(
     ("function", "written"),
     [
-        (negative_local, "x + SHIFT"),
-        (negative_letter, "jnp.sin(x - T) * T"),
-        (negative_plain, "(x + SHIFT) * SHIFT"),
+        (negative_local, "x + shift"),
+        (negative_letter, "jnp.sin(x - t) * t"),
+        (negative_plain, "(x + shift) * shift"),
         (negative_computed, "shift = -(n - 1) / 2\n    return x + shift"),
         (
             negative_closed_over,
@@ -155,3 +155,20 @@ def twice_scaled(x):
 def test_other_negative_numbers_have_names_as_all_have(function):
     text = untrace.source(function)(X).text
     assert "SHIFT" not in text and "HALF" not in text
+
+
+def pendulum(state):
+    dt = 0.05
+    m, g, length = 1.0, 9.8, -2.0
+    angle, speed = state
+    return angle + dt * speed, speed - dt * m * g * length * jnp.sin(angle)
+
+
+def test_numbers_that_variables_hold_are_theirs():
+    """So the text has the formula of the program: `m * g * length` is no `-19.6`."""
+    text = str(untrace.source(pendulum)((X, X)))
+    assert "    dt = 0.05\n    m = 1.0\n    g = 9.8\n    length = -2.0\n" in text, text
+    assert "angle + dt * speed" in text, text
+    assert "speed - dt * m * g * length * jnp.sin(angle)" in text, text
+    text = str(untrace.source(pendulum, anonymous=True)((X, X)))
+    assert "length" not in text and "0.05" in text, text

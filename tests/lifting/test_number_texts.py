@@ -51,10 +51,13 @@ def test_every_text_is_the_same_float():
 
 
 def test_what_a_named_number_leaves_of_one():
-    def f(x, old):
+    class Config:
         momentum = 0.99
+
+    def f(x, old):
+        config = Config()
         for _ in range(2):
-            old = momentum * old + (1 - momentum) * jnp.sin(x)
+            old = config.momentum * old + (1 - config.momentum) * jnp.sin(x)
         return old
 
     def rest(x):  # another 0.99

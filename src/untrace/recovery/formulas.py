@@ -35,9 +35,10 @@ from untrace.recovery.held_before import array_at
 from untrace.recovery.instructions import listing_of
 from untrace.recovery.numbers import array_of, flattened
 from untrace.recovery.properties import property_value
-from untrace.recovery.record import Body, Formula
+from untrace.recovery.record import Body, Formula, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
+    Assigned,
     Position,
     Variables,
     is_tuple,
@@ -62,6 +63,7 @@ _UFUNCS = frozenset(k for k, held in vars(np).items() if type(held) is np.ufunc)
 _FLOATS = (float, np.float64)
 _NUMBERS = (int, *_FLOATS)
 _WHOLE = frozenset({"ndim", "size"})
+_LITERALS = (ast.Constant, ast.UnaryOp)
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Subscript)
 
 
@@ -277,8 +279,10 @@ def _variable(
     assigned = variables.assigned.get(name) if variables is not None else None
     # The compiler computes `10 ** (4 / 40)`.
     is_folded = assigned is not None and isinstance(assigned.value, ast.BinOp)
-    if type(value) not in _FLOATS or (is_constant and not is_folded):
+    if type(value) not in _FLOATS:
         return _number(value, is_constant)
+    if is_constant and not is_folded:
+        return _literal(name, value, assigned, caller)
     made = (
         _formula(assigned.value, caller, around, depth + 1)
         if assigned is not None
@@ -288,6 +292,22 @@ def _variable(
         return Formula(value, name=name)
     is_again = _n_reads(caller.frame.f_code, name) > 1
     return Formula(value, "=", (made,), name, is_read_again=is_again)
+
+
+def _literal(
+    name: str, value: float, assigned: Assigned | None, caller: _Caller
+) -> Formula | None:
+    """Return a variable of the user's function that is assigned a number, `dt = 0.05`.
+
+    One of a function around is that number, and so are those of a library.
+    """
+    code = caller.frame.f_code
+    is_own = is_local(name, caller.frame) and name not in listing_of(code).free
+    is_plain = assigned is not None and isinstance(assigned.value, _LITERALS)
+    if type(value) is not float or not (is_own and is_plain) or is_library(code):
+        return _number(value, is_constant=True)
+    number = Formula(value, is_constant=True)
+    return Formula(value, "=", (number,), name, is_constant=True, is_read_again=True)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,7 +12,15 @@ from dataclasses import replace
 
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.numbers.numbers import constant_name
-from untrace.lifting.recorded.terms import Global, Name, Term, binary, call, placed
+from untrace.lifting.recorded.terms import (
+    Global,
+    Name,
+    Term,
+    binary,
+    call,
+    placed,
+    text_term,
+)
 from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import TurnKey, Writer
 from untrace.lifting.spelling import spell
@@ -41,6 +49,11 @@ def _depends(formula: Formula, writer: Writer) -> bool:
     if outer is None:
         return False
     return any(_depends(operand, outer) for operand in formula.operands)
+
+
+def _is_literal(formula: Formula) -> bool:
+    """Whether it is a variable that is assigned a number, `dt = 0.05`."""
+    return formula.symbol == "=" and formula.is_constant
 
 
 def _is_of_function(formula: Formula) -> bool:
@@ -103,6 +116,8 @@ def _computed(formula: Formula, terms: Sequence[Term], writer: Writer) -> Term:
 
 
 def _found(formula: Formula, writer: Writer) -> Found | None:
+    if _is_literal(formula):  # other numbers that are alike are the same object
+        return None
     if formula.in_loop:
         key = _turn_key(formula.name, formula.value, formula)
         name = writer.of_turns.get(key)
@@ -119,6 +134,8 @@ def _constant(formula: Formula, writer: Writer) -> Term | None:
 
     What an object of the user holds is called like one of the module: `0.5 * DT`.
     """
+    if _is_literal(formula):
+        return None
     is_static = formula.is_given and _is_static(formula.name, writer)
     is_raised = is_static or formula.is_attribute
     if not (formula.is_constant or is_raised) or writer.in_library:
@@ -171,7 +188,10 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         writer.own(name)
     array = _array(operand, writer) if formula.names else None
     if array is None:
-        computed = _arithmetic(operand, writer) if is_plain else _term(operand, writer)
+        write = _arithmetic if is_plain else _term
+        computed = write(operand, writer)
+        if _is_literal(formula):  # the number may have another name elsewhere
+            computed = text_term(spell(operand.value, writer.program.lifter.imports))
         term, sizes = computed, (formula.value,)
     else:
         term = shape_of(writer.ref(array), formula.part)
@@ -194,7 +214,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     if array is not None and len(names) == operand.array.ndim:
         writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
-        if hint != "_":
+        if hint != "_" and not _is_literal(formula):
             writer.hold_number(size, hint, name)
     if is_plain and type(formula.value) is not int:
         writer.plain_floats[formula.name, repr(formula.value)] = made[0]
