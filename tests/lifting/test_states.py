@@ -109,3 +109,36 @@ def test_objects_that_a_wrapped_method_is_mapped_with_are_left_out():
     text = recover(lambda f, ys: f.forward(ys, solver), Field(jnp.ones(8)), X)
     assert "is written from its equations" not in text, text
     assert "jax.vmap(lambda y: advance(field, y), in_axes=(0,))(ys)" in text, text
+
+
+class Keys:
+    """Hands out keys, and is a leaf of what `locals()` returns."""
+
+    def __init__(self, key):
+        self.key = key
+
+    def __call__(self):
+        self.key, key = jax.random.split(self.key)
+        return key
+
+
+def test_objects_and_functions_among_what_a_loss_returns_are_none():
+    def step(params, x, key):
+        keys = Keys(key)
+
+        def loss_fn(params):
+            noise = jax.random.normal(keys(), x.shape)
+
+            def forward(w):
+                return jnp.tanh((x + noise) * w)
+
+            y = forward(params)
+            loss = jnp.mean(y**2)
+            return loss, locals()
+
+        (_, aux), grads = jax.value_and_grad(loss_fn, has_aux=True)(params)
+        return params - 0.1 * grads, {name: aux[name] for name in ("loss", "y")}
+
+    text = recover(step, X, X, jax.random.key(0))
+    assert "is written from its equations" not in text, text
+    assert '"forward": None,\n' in text and '"keys": None,\n' in text, text

@@ -414,6 +414,23 @@ def _is_known(value: Any) -> bool:
     return is_plain(value) or module in _KNOWN_MODULES
 
 
+def without_objects(value: Any) -> Any:
+    """Return a result with None for objects in it that are no part of the program."""
+    if not any(map(_is_foreign, jax.tree.leaves(value))):
+        return value
+    return jax.tree.map(lambda leaf: None if _is_foreign(leaf) else leaf, value)
+
+
+def _is_foreign(leaf: Any) -> bool:
+    """Whether a leaf is a function or an object of the program, which JAX hands on."""
+    if is_array(leaf) or jaxapi.is_inside_jax(leaf):
+        return False
+    if is_function(leaf) and not is_plain(leaf):
+        return True
+    is_spelled = _is_known(leaf) or _converted(leaf) is not None
+    return not is_spelled and _integers(leaf) is None
+
+
 def _is_node(value: Any) -> bool:
     return not is_plain(value) and not jax.tree_util.all_leaves([value])
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from untrace.lifting.recorded.expressions import without_objects
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
@@ -222,7 +223,7 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     writer.body(body.calls)
     name_locals(body.locals, writer)
     name_results(body.result, body.locals, writer)
-    draft.result = writer.value(body.result)
+    draft.result = writer.value(without_objects(body.result))
     draft.parameters = with_used_defaults(draft.parameters)
     named = {p.name: p.name.held for p in draft.parameters}
     shown = [value for name, value in named.items() if name.hint not in dropped]
