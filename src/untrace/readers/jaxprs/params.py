@@ -65,7 +65,6 @@ _USUAL_MEMORY = ("device", "unpinned_host")
 _JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
-_TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
 
 
 class Params:
