@@ -116,11 +116,11 @@ class Function(Subject):
         yield from self.decorators
         yield "\n".join(self.after)
 
-    def rewrite(self, line: Callable[[str], str]) -> None:
-        """Write every line of it anew, but for its head."""
-        self.lines = [*map(line, self.lines)]
-        self.decorators = [*map(line, self.decorators)]
-        self.after = [*map(line, self.after)]
+    def rewrite(self, text: Callable[[str], str]) -> None:
+        """Write all of it anew, but for its head."""
+        self.lines = text("\n".join(self.lines)).split("\n")
+        self.decorators = [*map(text, self.decorators)]
+        self.after = text("\n".join(self.after)).split("\n") if self.after else []
 
     def _head(self) -> str:
         head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
