@@ -179,17 +179,20 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
-        module, names = self.lifter.imports.module, self.numbers.names()
-        shown = self.numbers.with_inlined
-        texts = [
-            (readable(shown(term.render()), lambda: module("jax.numpy"), names), item)
-            for item, term in self.written
-        ]
+        texts = [(self._shown(term), item) for item, term in self.written]
         found = [
             (len(text), item) for text, item in texts if text and _is_in(text, line)
         ]
         found.sort(key=lambda pair: -pair[0])
         return any(self.plan.lower(item, why) for _, item in found)
+
+    def _shown(self, term: Term) -> str:
+        """Return the text of a call in the file; what is not there may be no Python."""
+        text, module = term.render(), self.lifter.imports.module
+        with contextlib.suppress(SyntaxError):
+            text = self.numbers.with_inlined(text)
+            return readable(text, lambda: module("jax.numpy"), self.numbers.names())
+        return text
 
     def formula(self, value: float) -> Formula | None:
         """Return how a number was computed, or the next of those that are one object."""
