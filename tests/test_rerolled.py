@@ -78,3 +78,20 @@ def test_a_program_without_repetition_is_proved_as_it_is():
     src = untrace.source(lambda x: jnp.sin(x) * 2, reroll="scan")(X)
     assert src.report.strength == "identical"
     assert any('reroll="scan" changes nothing' in note for note in src.report.notes)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_what_is_taken_of_each_layer_stays_outside_of_the_stack(part):
+    @jax.jit
+    def layer(x, w):
+        return jnp.tanh(x @ w) * 0.5
+
+    def f(layers, x):
+        for one in layers:
+            x = layer(x, one[part])
+        return x
+
+    layers = [(np.eye(3, dtype=np.float32) * i, np.float32(i) * X) for i in range(5)]
+    layers = [one[::-1] if part else one for one in layers]
+    src = untrace.source(f, reroll="scan")(layers, X)
+    assert src.report.strength == "rerolled" and f"item[{part}]" in str(src)

@@ -621,3 +621,13 @@ def test_dead_code_of_the_last_turn_vanishes_where_no_loop_is_found():
 
     src = untrace.source(f)(X)
     assert src.report.is_verified and str(src).count("jnp.exp(") == 1
+
+
+def test_keys_in_brackets_are_no_indices():
+    def over_keys(params, x):
+        for i in range(4):
+            x = jnp.tanh(x @ params[f"w[{i}]"])
+        return x
+
+    params = {f"w[{i}]": X * i for i in range(4)}
+    assert "for leaf in jax.tree.leaves(params):" in recover(over_keys, params, X)

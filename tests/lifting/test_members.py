@@ -35,6 +35,16 @@ def test_all_members_are_the_whole():
     assert call(T(["f"]), members(x, 0, 1)).render() == "f(x[0], x[1])"
 
 
+def test_items_of_dicts_are_no_members_in_order():
+    x = Name("x", held={i: i for i in range(5)})
+    assert (
+        call(T(["f"]), members(x, 0, 1, 2, 3)).render() == "f(x[0], x[1], x[2], x[3])"
+    )
+    params = {"blocks": {i: X * i for i in range(4)}}
+    text = recover(lambda p: jnp.stack([p["blocks"][i] for i in range(4)]), params)
+    assert "Written from its equations" not in text and "*p" not in text
+
+
 def test_few_members_others_and_expressions_stay():
     x, y = Name("x"), Name("y")
     mixed = [*members(x, 0, 1, 2), *members(y, 3, 4)]

@@ -72,7 +72,7 @@ def capture_traced(traced: Any) -> Captured:
     numbered_args, numbered_kwargs = jax.tree.unflatten(
         treedef, list(range(len(leaves)))
     )
-    names = _argument_names(traced.jaxpr, len(numbered_args), leaves, treedef)
+    names = _argument_names(traced.jaxpr, leaves, treedef)
     trees = describe_each([*numbered_args, *numbered_kwargs.values()])
     n_args = len(numbered_args)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -111,9 +111,7 @@ def _is_arg_info(value: Any) -> bool:
     return hasattr(value, "donated")
 
 
-def _argument_names(
-    jaxpr: Any, n_args: int, leaves: list[Any], treedef: Any
-) -> list[str]:
+def _argument_names(jaxpr: Any, leaves: list[Any], treedef: Any) -> list[str]:
     """Take the names of positional arguments from the paths that JAX kept."""
     paths = list(
         getattr(jaxapi.split_jaxpr(jaxpr)[0].debug_info, "arg_names", None) or ()

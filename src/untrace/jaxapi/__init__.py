@@ -202,7 +202,6 @@ from untrace.jaxapi.params import (
     make_mesh,
     node_parts,
     plain_attribute,
-    tree_structure,
 )
 from untrace.jaxapi.placing import code_at as code_at
 from untrace.jaxapi.placing import text_line as text_line
@@ -509,7 +508,6 @@ __all__ = [
     "told_cases",
     "trace_computation",
     "trace_flat",
-    "tree_structure",
     "unflatten_index",
     "unflatten_operands",
     "user_frame",

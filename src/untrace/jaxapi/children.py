@@ -11,19 +11,19 @@ import subprocess
 import sys
 
 TIMEOUT_S = 300.0
+"""After which a child is stopped."""
 
 
 class ChildError(Exception):
     """A child process did not do its work; the message is the last that it said."""
 
 
-def run_child(code: str, content: bytes, timeout_s: float = TIMEOUT_S) -> bytes:
+def run_child(code: str, content: bytes) -> bytes:
     """Run Python code in a process of its own.
 
     Args:
       code: Reads `content` from standard input, and writes its result to standard output.
       content: Any bytes.
-      timeout_s: Seconds after which it is stopped.
 
     Returns:
       What it wrote.
@@ -36,10 +36,10 @@ def run_child(code: str, content: bytes, timeout_s: float = TIMEOUT_S) -> bytes:
     command = [sys.executable, "-P", "-c", code]
     try:
         done = subprocess.run(
-            command, input=content, capture_output=True, timeout=timeout_s, env=env
+            command, input=content, capture_output=True, timeout=TIMEOUT_S, env=env
         )
     except subprocess.TimeoutExpired:
-        raise ChildError(f"it took more than {timeout_s:.0f} s") from None
+        raise ChildError(f"it took more than {TIMEOUT_S:.0f} s") from None
     if done.returncode == 0:
         return done.stdout
     raise ChildError(_last_words(done.stderr.decode(errors="replace"), done.returncode))

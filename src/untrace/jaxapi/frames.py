@@ -36,14 +36,13 @@ def user_frames(source_info: Any) -> list[UserFrame]:
     traceback = source_info.traceback
     if traceback is None or "transpose(" in str(source_info.name_stack):
         return []
-    return [
-        UserFrame(
-            frame.file_name,
-            frame.function_name.rpartition(".")[2],
-            (frame.start_line, frame.start_column, frame.end_line, frame.end_column),
-        )
-        for frame in _frames(traceback)
-    ]
+    return [_user_frame(frame) for frame in _frames(traceback)]
+
+
+def _user_frame(frame: Any) -> UserFrame:
+    name = frame.function_name.rpartition(".")[2]
+    place = frame.start_line, frame.start_column, frame.end_line, frame.end_column
+    return UserFrame(frame.file_name, name, place)
 
 
 def _frames(traceback: Any) -> list[Any]:
@@ -181,14 +180,7 @@ def forward_frames(source_info: Any) -> list[UserFrame]:
     """
     if source_info.traceback is None:
         return []
-    return [
-        UserFrame(
-            frame.file_name,
-            frame.function_name.rpartition(".")[2],
-            (frame.start_line, frame.start_column, frame.end_line, frame.end_column),
-        )
-        for frame in _frames(source_info.traceback)
-    ]
+    return [_user_frame(frame) for frame in _frames(source_info.traceback)]
 
 
 def jax_functions(source_info: Any) -> list[str]:

@@ -6,7 +6,7 @@ the ends of binders; jax 0.12 keeps the sizes of a `scan` as trees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jax._src import core as _core
@@ -120,7 +120,7 @@ def initial_state(var: Any) -> tuple[Any, Any]:
     return getattr(var, "initial_qdd", None), getattr(var, "final_qdd", None)
 
 
-def scan_sizes(params: dict[str, Any], n_operands: int) -> tuple[int, int]:
+def scan_sizes(params: Mapping[str, Any]) -> tuple[int, int]:
     """Return the number of constants and of carried values of a `scan`.
 
     jax 0.12 keeps them as trees whose grouping is bookkeeping of its transformations.

@@ -124,8 +124,3 @@ def list_devices(platform: str | None = None) -> list[Any]:
 def make_mesh(*args: Any, **kwargs: Any) -> Any:
     """Call `jax.make_mesh`."""
     return jax.make_mesh(*args, **kwargs)
-
-
-def tree_structure(tree: Any) -> Any:
-    """Return the `PyTreeDef` of a tree."""
-    return jax.tree.structure(tree)

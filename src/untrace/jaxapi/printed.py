@@ -28,9 +28,9 @@ from jax._src.lax.control_flow import solves as _solves
 from jax._src.random import prng as _prng
 from jax._src.state import primitives as _state_primitives
 from jax._src.state import types as _state_types
-from jax.export import SymbolicScope, symbolic_shape
+from jax.export import symbolic_shape
 
-from untrace.jaxapi.jaxprs import Jaxpr, close_jaxpr, split_jaxpr
+from untrace.jaxapi.jaxprs import Jaxpr, split_jaxpr
 from untrace.jaxapi.params import HiPrimitive
 from untrace.jaxapi.placing import TextSourceInfo
 from untrace.jaxapi.primitives import own_primitives
@@ -208,24 +208,9 @@ def is_same_array(one: Any, other: Any) -> bool:
     return None not in shapes and shapes[0] == shapes[1] and dtypes[0] == dtypes[1]
 
 
-def item_type(aval: Any) -> Any:
-    """Return the type of the items of an array along its first axis."""
-    return _core.mapped_aval(aval.shape[0], 0, aval)
-
-
-def number_type(value: Any) -> Any:
-    """Return the type that JAX gives a number of Python."""
-    return _core.shaped_abstractify(value)
-
-
 def result_types(jaxpr: Any) -> list[Any]:
     """Return the types of the results of an open jaxpr."""
     return list(jaxpr.out_avals)
-
-
-def variable(aval: Any) -> Any:
-    """Return a new variable."""
-    return _core.Var(aval)
 
 
 def retyped(atom: Any, aval: Any) -> Any:
@@ -263,11 +248,6 @@ def symbolic_dimensions(text: str, scope: Any = None) -> tuple[Any, ...]:
         return tuple(symbolic_shape(text, scope=scope))
     except Exception as error:  # of its tokenizer
         raise ValueError(f"`[{text}]` is no shape: {error}") from error
-
-
-def new_symbolic_scope() -> Any:
-    """Return a scope in which symbols of the same name are the same."""
-    return SymbolicScope()
 
 
 def literal(value: Any, aval: Any) -> Any:
@@ -354,8 +334,3 @@ def assembled(
     effects = _pe.make_jaxpr_effects([], inputs, outputs, equations)
     debug = _core.DebugInfo("untrace", name, tuple(input_names), None)
     return Jaxpr([], inputs, outputs, equations, effects, debug)
-
-
-def closed(jaxpr: Any) -> Any:
-    """Return an open jaxpr closed."""
-    return close_jaxpr(jaxpr)

@@ -201,7 +201,9 @@ def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]], int]:
         elif getattr(value, "__module__", None) in _KEEPING:
             cells = getattr(value, "__closure__", None) or ()
             names = getattr(_code(value), "co_freevars", ())
-            held = {name: cell.cell_contents for name, cell in zip(names, cells)}
+            held: dict[str, Any] = {
+                name: cell.cell_contents for name, cell in zip(names, cells)
+            }
             if _code(value) is MEMOIZED:
                 traces.append(held["cells"])
             if _code(value) is _LIFTED:

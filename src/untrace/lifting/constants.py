@@ -18,12 +18,14 @@ from untrace.syntax.text import quote
 
 _MAKERS = ("array", "zeros", "ones", "full", "eye", "arange")
 
+INLINE_LIMIT = 64
+"""Elements of an array that is written into the text of a function."""
+
 
 class Constants:
     """The array constants of a generated module, each named once.
 
     Attributes:
-      inline_limit: Elements of an array that is written into the text.
       keeps_jax: Arrays of JAX stay such: their operators and methods are traced, those
         of NumPy's are computed at once.
       numbers: Definitions of numbers.
@@ -33,14 +35,13 @@ class Constants:
       refs: Definitions of mutable arrays.
     """
 
-    def __init__(self, scope: Scope, imports: Imports, inline_limit: int = 64) -> None:
+    def __init__(self, scope: Scope, imports: Imports) -> None:
         self._scope = scope
         self._imports = imports
         self._names: dict[int, str] = {}
         self._equal: dict[Any, list[str]] = {}  # names of arrays that are equal
         self._hints: dict[str, str] = {}
         self._alive: list[Any] = []
-        self.inline_limit = inline_limit
         self.keeps_jax = False
         self.numbers: list[str] = []
         self.lines: list[str] = []
@@ -75,7 +76,7 @@ class Constants:
         if known is None or known in other_than:
             equal = self._equal.setdefault(jaxapi.array_key(const), [])
             others = [name for name in equal if name not in other_than]
-            if hint and const.size <= self.inline_limit:
+            if hint and const.size <= INLINE_LIMIT:
                 others = [name for name in others if self._hints[name] == hint]
             if not others:
                 others.append(self._define(const, hint))
@@ -88,7 +89,7 @@ class Constants:
     def _define(self, const: Any, hint: str) -> str:
         number = len(self.lines) + len(self.stored_lines)
         name = self._scope.fresh_global(hint or f"CONST_{number}")
-        text = spell_constant(const, self._imports, inline_limit=self.inline_limit)
+        text = spell_constant(const, self._imports, inline_limit=INLINE_LIMIT)
         if text is not None:
             self.lines.append(f"{name} = {self._placed(text, const)}")
             return name

@@ -20,6 +20,7 @@ from untrace import jaxapi
 from untrace.capture import Captured, Tree
 from untrace.ir import Block
 from untrace.lifting.alike_inputs import AlikeInputs, Input, zeros_of_others
+from untrace.lifting.constants import INLINE_LIMIT
 from untrace.lifting.constructing import Shortening
 from untrace.lifting.dimensions import EXAMPLE_SIZE, mentions
 from untrace.lifting.example_arrays import draw
@@ -186,8 +187,7 @@ def written_out(value: Any, imports: Imports) -> str | None:
 
 
 def _exact(value: Any, lifter: Lifter) -> str:
-    limit = lifter.constants.inline_limit
-    text = spell_typed_array(value, lifter.imports, inline_limit=limit)
+    text = spell_typed_array(value, lifter.imports, inline_limit=INLINE_LIMIT)
     return text or lifter.constants.name(value)
 
 

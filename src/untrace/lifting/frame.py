@@ -524,7 +524,6 @@ def module_function(
     *,
     key: Any = (),
     decorators: Callable[[str], list[str]] = lambda name: [],
-    after: Callable[[str], list[str]] = lambda name: [],
 ) -> str:
     """Print a block as a function of the module, once; return its name.
 
@@ -535,7 +534,6 @@ def module_function(
       build: Writes the body into a frame; returns parameters and decorators.
       key: Distinguishes different prints of the same block.
       decorators: Decorators, given the function's name.
-      after: Lines after the function, given its name.
     """
     known = lifter.named.get((id(block), hint, key))
     if known is not None:
@@ -547,13 +545,7 @@ def module_function(
     if name is None:
         name = lifter.scope.fresh_global(identifier(hint, "function"))
         lifter.functions.append(
-            Function(
-                name,
-                parameters,
-                frame.lines,
-                [*decorators(name), *extra],
-                after(name),
-            )
+            Function(name, parameters, frame.lines, [*decorators(name), *extra])
         )
         lifter.named[text_key] = name
     lifter.named[id(block), hint, key] = name

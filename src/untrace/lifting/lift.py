@@ -214,7 +214,7 @@ def _main(
 ) -> Function:
     frame = Frame(lifter, Scope(lifter.scope), {}, ambient=jaxapi.ambient_context())
     body, decorators = outermost_jit(block, captured, name, frame)
-    parameters = _open_arguments(captured, block, body, frame)
+    parameters = _open_arguments(captured, body, frame)
     frame.body(body)
     texts = frame.texts(body.outputs)
     result = construct(captured.result, texts, lifter, classes, top=True)
@@ -264,7 +264,7 @@ def _whole_call(block: Block, captured: Captured) -> Equation | None:
     return eqn if same and len(set(block.outputs)) == len(block.outputs) else None
 
 
-def _open_arguments(captured: Captured, block: Block, body: Block, frame: Frame) -> str:
+def _open_arguments(captured: Captured, body: Block, frame: Frame) -> str:
     """Name parameters, write the access to their leaves; return the parameter list."""
     parameters: list[str] = []
     has_keyword = False

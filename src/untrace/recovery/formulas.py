@@ -196,7 +196,7 @@ def _formula(
         whole = _whole_size(node, caller.frame)
         if whole is not None:
             return whole
-        value = static_value(node, caller.frame)
+        value: Any = static_value(node, caller.frame)
         owner = static_value(node.value, caller.frame)
         if isinstance(value, property):
             value = property_value(value, owner)

@@ -29,7 +29,6 @@ _NEVER = -1_000_000_000  # runs until then: more than there will be
 _MAX_IGNORED = 65536
 _IGNORED: dict[int, types.CodeType] = {}
 """Code that is never recorded, by its `id`; most of it is JAX's, and runs every time."""
-_NO_FLOATS: Mapping[str, float] = types.MappingProxyType({})
 Reader = Callable[[types.FrameType], Any]
 Readers = Callable[[], Mapping[int, Reader]]
 """Returns how to read a call from a frame, by the `id` of the frame's code."""

@@ -335,7 +335,7 @@ class _Evaluator:
         self, eqn: Equation, operands: list[Any], opening: Opening
     ) -> Sequence[Any]:
         body: Block = eqn.params["jaxpr"]
-        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+        n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
         consts = operands[:n_consts]
         entering = self._carry(opening) or operands[n_consts : n_consts + n_carry]
         carry, xs = entering[:n_carry], entering[n_carry:]
@@ -420,7 +420,7 @@ def _inner_avals(
     if eqn.name == "shard_map":
         return known
     if eqn.name == "scan":
-        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(avals))
+        n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
         n = n_consts + n_carry
         found = [*avals[:n], *(evaluation.without_leading_axis(a) for a in avals[n:])]
     elif eqn.name == "while":
@@ -451,7 +451,7 @@ def check_loop(eqn: Equation, params: Mapping[str, Any]) -> None:
       Unfitting: If it does not hold, or no public function makes that loop.
     """
     if eqn.name == "scan":
-        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+        n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
         body = jaxapi.split_jaxpr(params["jaxpr"])[0]
         entering = [v.aval for v in body.invars[n_consts : n_consts + n_carry]]
         _check_types(entering, [v.aval for v in body.outvars[:n_carry]])

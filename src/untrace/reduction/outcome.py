@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the workers import this module
     from untrace.reduction.workers.wire import Encoded
 
-ACTIONS = ("jit", "call", "eager", "compile", "lower", "command", "verify")
 TRANSFORMS = (None, "grad", "vmap", "jvp")
 EARLY = ("trace", "lower", "compile")
 """Stages at which inputs are types only."""

@@ -146,7 +146,7 @@ def _unnamed(jaxpr: Any) -> Callable[..., Any]:
 
 
 def _scan(operands: list[Any], params: Params) -> list[Any]:
-    n_consts, n_carry = jaxapi.scan_sizes(params, len(operands))
+    n_consts, n_carry = jaxapi.scan_sizes(params)
     body = jaxapi.as_function(params["jaxpr"].jaxpr)
     consts = operands[:n_consts]
 

@@ -21,7 +21,6 @@ from untrace.reduction.wording import counted, duration
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH_COLS = 48
-REFRESH_S = 0.1
 
 
 class Progress:

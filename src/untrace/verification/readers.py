@@ -47,7 +47,7 @@ def readers(eqn: Any) -> Iterator[Reader]:
         body = (params["body_jaxpr"],)
         yield Reader("body_jaxpr", body, n_cond, n_body, "body_nconsts")
     elif name == "scan":
-        n_consts, n_carry = jaxapi.scan_sizes(params, len(eqn.invars))
+        n_consts, n_carry = jaxapi.scan_sizes(params)
         counted = "num_consts" if "num_consts" in params else "ft_in"
         yield Reader("jaxpr", (params["jaxpr"],), 0, n_consts, counted, n_carry)
     elif name == "cond":

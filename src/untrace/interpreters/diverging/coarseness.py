@@ -80,7 +80,7 @@ class Coarseness:
             made = [self._body(each, operands[1:]) for each in params["branches"]]
             return [_all(each) for each in zip(*made)]
         if name == "scan":
-            n_consts, n_carry = jaxapi.scan_sizes(params, len(operands))
+            n_consts, n_carry = jaxapi.scan_sizes(params)
             return self._loop(params["jaxpr"], operands, n_consts, n_carry)
         if name == "while":
             n_cond = params["cond_nconsts"]

@@ -80,7 +80,7 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write `jax.lax.scan`, with carry and xs as one value or a tuple."""
     params = eqn.params
     body: Block = params["jaxpr"]
-    n_consts, n_carry = jaxapi.scan_sizes(dict(params), len(eqn.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(params)
     m = n_unhoisted(body, eqn.operands[:n_consts])
     if body.constants or not scan_is_canonical(eqn, body, m, n_consts, n_carry):
         return None

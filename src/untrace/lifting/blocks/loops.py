@@ -28,7 +28,7 @@ def scan(eqn: Equation, frame: Frame) -> Rhs | None:
     """Write a scan as `jax.lax.map` or `jax.lax.fori_loop`, if it is one."""
     params = eqn.params
     body: Block = params["jaxpr"]
-    n_consts, n_carry = jaxapi.scan_sizes(dict(params), len(eqn.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(params)
     if frame.lifter.step(eqn) or params["reverse"] or body.constants:
         return None
     if n_unhoisted(body, eqn.operands[:n_consts]):

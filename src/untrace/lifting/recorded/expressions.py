@@ -19,7 +19,7 @@ from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
-from untrace.lifting.recorded.naming.leaves import structure_term, unflattened
+from untrace.lifting.recorded.naming.leaves import structure_term
 from untrace.lifting.recorded.naming.values import (
     Found,
     has_array,
@@ -245,7 +245,7 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         return writer.function(value, [])
     if has_array(value) or (_is_node(value) and not _is_known(value)):
         tree, arrays = writer.values.tree(value)
-        return unflattened(tree, arrays, writer) or built(tree, arrays, writer)
+        return built(tree, arrays, writer)
     if kind is np.bool_ and writer.in_library:  # JAX treats both alike
         value = bool(value)
     return static_term(value, writer)

@@ -8,7 +8,6 @@ are is told by their ranks, or by the keys that hold them:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from untrace.capture.trees import Leaf, Tree, access
 from untrace.lifting.recorded.functions.likeness import node_at
-from untrace.lifting.recorded.naming.paths import steps
+from untrace.lifting.recorded.naming.paths import is_word_key, steps
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Term, call
 from untrace.lifting.recorded.writer import Writer
@@ -26,7 +25,6 @@ from untrace.syntax.precedence import LAMBDA
 
 MIN_LEAVES = 6
 MAX_KEYS = 4
-_PLAIN_KEY = re.compile(r"""\["[^"'\\\[\]]+"\]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def _chosen(
     keys = {way: steps(way)[-1] for way in leaves}
     named = {keys[way] for way in kept}, {keys[way] for way in others}
     is_by_key = named[0].isdisjoint(named[1]) and not writer.program.options.anonymous
-    if not is_by_key or not all(map(_PLAIN_KEY.fullmatch, keys.values())):
+    if not is_by_key or not all(map(is_word_key, keys.values())):
         return None
     least_keys = min(named, key=len)
     words = sorted(key[1:-1] for key in least_keys)

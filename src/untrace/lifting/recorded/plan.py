@@ -102,8 +102,6 @@ class Plan:
       places: Where functions of users and libraries were called, by the id of their code.
       whole: Parameters of libraries' functions that take objects which have no name in
         the callers: they are built there, because the functions need all of them.
-      flags: The values that parameters of functions held in all runs, where these are
-        bools.
       varying: Attributes of a library's classes that are arrays in some objects.
       numbered: Modules that pass their numbers as arrays somewhere.
       differing: What holds other values in some runs of a function than in others.
@@ -170,9 +168,6 @@ class Plan:
         default_factory=dict[int, "set[Place | None]"]
     )
     whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
-    flags: dict[tuple[int, str], set[bool]] = field(
-        default_factory=dict["tuple[int, str]", "set[bool]"]
-    )
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     numbered: set[type] = field(init=False)
     differing: Mapping[Held, bool] = field(init=False)
@@ -280,25 +275,11 @@ class Plan:
         """Whether functions of a name may become one where they differ in numbers."""
         return self.mergeable is None or stem in self.mergeable
 
-    def is_switched(self, body: Body, value: bool) -> bool:
-        """Whether a parameter holds a bool in a run, and the other one in another."""
-        self._read_calls()
-        return any(
-            held is value and len(self.flags.get((id(body.code), name), ())) > 1
-            for name, held in body.parameters.items()
-        )
-
     def _read_calls(self) -> None:
         if not self.places:
             for item in _own_calls(self.recording):
                 places = self.places.setdefault(id(item.bodies[0].code), set())
                 places.add(item.place)
-                self._note_flags(item.bodies[0])
-
-    def _note_flags(self, body: Body) -> None:
-        for name, value in body.parameters.items():
-            if type(value) is bool:
-                self.flags.setdefault((id(body.code), name), set()).add(value)
 
     def is_called(self, code: types.CodeType) -> bool:
         """Whether the user's own function is called by Python, and not transformed."""

@@ -31,7 +31,6 @@ from untrace.lifting.recorded.naming.values import (
     has_array,
     is_array,
     is_plain,
-    type_of,
 )
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
@@ -180,17 +179,20 @@ class Program:
     def lower_line(self, line: str, why: str) -> bool:
         """Write the call behind a line of the text from its equations, if there is one."""
         line = line.partition(": ")[2] or line if line.startswith("line ") else line
-        module, names = self.lifter.imports.module, self.numbers.names()
-        shown = self.numbers.with_inlined
-        texts = [
-            (readable(shown(term.render()), lambda: module("jax.numpy"), names), item)
-            for item, term in self.written
-        ]
+        texts = [(self._shown(term), item) for item, term in self.written]
         found = [
             (len(text), item) for text, item in texts if text and _is_in(text, line)
         ]
         found.sort(key=lambda pair: -pair[0])
         return any(self.plan.lower(item, why) for _, item in found)
+
+    def _shown(self, term: Term) -> str:
+        """Return the text of a call in the file; what is not there may be no Python."""
+        text, module = term.render(), self.lifter.imports.module
+        with contextlib.suppress(SyntaxError):
+            text = self.numbers.with_inlined(text)
+            return readable(text, lambda: module("jax.numpy"), self.numbers.names())
+        return text
 
     def formula(self, value: float) -> Formula | None:
         """Return how a number was computed, or the next of those that are one object."""
@@ -375,7 +377,6 @@ class Program:
         if first.comment != made.comment:
             first.comment = ""  # called at several types
         first.agree(made)
-        first.shapes += [one for one in made.shapes if one not in first.shapes]
         if untyped(first.lines) == untyped(made.lines) and first.lines != made.lines:
             first.lines = untyped(first.lines)
             self.drafts[first].forget_types()
@@ -393,7 +394,6 @@ class Program:
         made = self.render(draft)
         if not self.options.anonymous:  # keys would tell the names
             made.in_keys, made.key_parts = frozenset(held[0]), held[1]
-        made.shapes = [_shapes(draft)]
         if merged is not None:
             give_numbers(made, merged)
         return made
@@ -514,13 +514,6 @@ def _without_layout(text: str) -> str:
     for end in ")]}":
         text = text.replace(f",{end}", end)
     return text
-
-
-def _shapes(draft: Draft) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the parameters that are arrays."""
-    held = {p.name.text: p.name.held for p in draft.parameters if not p.stars}
-    arrays = {name: value for name, value in held.items() if is_array(value)}
-    return {name: tuple(type_of(value).shape) for name, value in arrays.items()}
 
 
 def _is_formula(body: Body) -> bool:

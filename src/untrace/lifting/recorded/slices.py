@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.lifting.recorded.naming.held import part_of
-from untrace.lifting.recorded.naming.paths import steps
+from untrace.lifting.recorded.naming.paths import part_of, steps
 from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

@@ -8,12 +8,12 @@ so parentheses are placed only when text is made.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from untrace.capture.dict_keys import quoted
+from untrace.lifting.recorded.naming.paths import part_of
 from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPLE, UNARY
 
 
@@ -282,7 +282,6 @@ def _text(part: Part) -> str:
 
 
 MIN_WHOLE, MIN_ROW = 3, 4  # members in order that are written `*x`, and `*x[1:5]`
-_MEMBER = re.compile(r"(.*)\[(\d+)\]", re.DOTALL)
 
 
 def with_stars(parts: Sequence[Part]) -> Sequence[Part]:
@@ -321,10 +320,12 @@ def _row(parts: Sequence[Part], position: int) -> tuple[int, str]:
         if _member(parts[last]) != (name, path, start + count):
             break
         count += 1
-    held = () if path else name.held
+    if count < MIN_WHOLE:
+        return 0, ""
+    held = part_of(name.held, path)
     length = len(held) if isinstance(held, (tuple, list)) else 0
     is_whole = (start, length) == (0, count)
-    if count < (MIN_WHOLE if is_whole else MIN_ROW):
+    if isinstance(held, Mapping) or (count < MIN_ROW and not is_whole):
         return 0, ""
     bounds = "" if is_whole else f"[{start or ''}:{start + count}]"
     return count, f"{name.text or name.hint}{path}{bounds}"
@@ -335,10 +336,10 @@ def _member(part: Part) -> tuple[Name, str, int] | None:
     if type(part) is not Ref:
         return None
     ref = part.resolved()
-    found = _MEMBER.fullmatch(ref.path)
-    if found is None or ref.name.folded is not None:
+    before, _, index = ref.path.removesuffix("]").rpartition("[")
+    if not index.isdecimal() or ref.name.folded is not None:
         return None
-    return ref.name, found[1], int(found[2])
+    return ref.name, before, int(index)
 
 
 def _is_called(parts: Sequence[Part]) -> bool:

@@ -137,8 +137,6 @@ class Writer:
         self.plain_floats: dict[tuple[str, str], Name] = {}  # variables of no arguments
         # Parameters of which only the arrays were passed, by what identifies their values.
         self.apart: dict[Any, tuple[int, str]] = {}
-        self.spread: list[tuple[Tree, Name]] = []  # trees whose leaves were passed
-        self.returned: dict[int, tuple[int, int]] = {}  # names of results in a row
         self.passed_on: dict[int, int] = {}  # arrays that are others here
         self.unpacked: dict[int, tuple[Target, ...]] = {}
         # What is to be unpacked of parameters, which hold this, by functions of this code.

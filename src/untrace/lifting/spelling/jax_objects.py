@@ -85,7 +85,7 @@ def _spell_tree_structure(speller: Speller, value: Any) -> str:
     for leaf in PLACEHOLDERS:
         try:
             skeleton = value.unflatten([leaf] * value.num_leaves)
-            structure = jaxapi.tree_structure(skeleton)
+            structure = jax.tree.structure(skeleton)
         except (TypeError, ValueError, AttributeError, AssertionError):
             continue
         if structure == value:

@@ -150,10 +150,10 @@ def _as_abstract(speller: Speller, known: Any, name: str, value: Any) -> str | N
     pairs = zip(value.axis_names, known.axis_types, value.axis_types)
     changed = {axis: new for axis, old, new in pairs if old != new}
     text = f"{name}.update_axis_types({speller.spell(changed)})"
-    return speller.imports.define(_hint(changed.values(), value), text, value)
+    return speller.imports.define(_hint(changed.values()), text, value)
 
 
-def _hint(changed: Any, value: Any) -> str:
+def _hint(changed: Any) -> str:
     kinds = {kind.name.lower() for kind in changed}
     return f"{kinds.pop()}_mesh" if len(kinds) == 1 else "abstract_mesh"
 

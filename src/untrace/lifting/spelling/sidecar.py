@@ -67,30 +67,25 @@ _PARSER = """\
     return arrays
 """
 
-_CALL = "\n\n{constants} = load_arrays({filename}, {digest})\n"
+_CALL = "\n\nCONSTANTS = load_arrays({filename}, {digest})\n"
 
 PACKED_COLS = 80
 """Characters of compressed text in a line."""
 
 
-def sidecar_loader(
-    filename: str, digest: str, imports: Imports, constants: str = "CONSTANTS"
-) -> str:
+def sidecar_loader(filename: str, digest: str, imports: Imports) -> str:
     """Write the code that loads a sidecar into a dictionary of arrays.
 
     Args:
       filename: Name of the file, which lies beside the generated module.
       digest: What `write_sidecar` returned.
       imports: Receives the imports that the text needs.
-      constants: Name of the module-level dictionary.
 
     Returns:
-      Statements: the function `load_arrays`, and the dictionary made by it.
+      Statements: the function `load_arrays`, and the dictionary `CONSTANTS` made by it.
     """
     function = loader_function(imports.module("numpy"))
-    return function + _CALL.format(
-        constants=constants, filename=quote(filename), digest=quote(digest)
-    )
+    return function + _CALL.format(filename=quote(filename), digest=quote(digest))
 
 
 def loader_function(numpy: str) -> str:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.jaxapi import printed
+from untrace.jaxapi import new_var, printed
 from untrace.readers.jaxprs import (
     old_spellings,
     pallas_calls,
@@ -84,7 +84,7 @@ class BlockBuilder(Calls):
         """Return the variable of a binder, whose type must be the one that is known."""
         if binder.type:
             self.check(binder, aval)
-        var = printed.variable(aval)
+        var = new_var(aval)
         if binder.name == "_":
             self.dropped.append(var)
         else:

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any, NoReturn
 
 from untrace.errors import ParseError
-from untrace.jaxapi import jax_version, printed, short_type
+from untrace.jaxapi import close_jaxpr, jax_version, printed, short_type
 from untrace.jaxapi.rule_params import known_params
 from untrace.readers.jaxprs.block import BlockBuilder
 from untrace.readers.jaxprs.constants import with_constants_as_inputs
@@ -48,7 +48,7 @@ def build(tree: Printed, text: str) -> Any:
         builder.binder_type(binder, is_weak)
         for binder, is_weak in zip(binders, needs.inputs)
     ]
-    return printed.closed(builder.block(block, avals, ()))
+    return close_jaxpr(builder.block(block, avals, ()))
 
 
 class Lines:

@@ -6,6 +6,7 @@ from typing import Any
 
 from untrace.errors import ParseError
 from untrace.jaxapi import printed
+from untrace.jaxapi.evaluation import without_leading_axis
 from untrace.readers.jaxprs.bodies import Body
 from untrace.readers.jaxprs.operands import Operands
 from untrace.readers.jaxprs.syntax import Equation, Literal
@@ -116,5 +117,5 @@ class Calls(Operands):
         given = [avals[position] for position in body.operands]
         if body.stacked is not None:
             first = body.stacked
-            given[first:] = map(printed.item_type, given[first:])
+            given[first:] = map(without_leading_axis, given[first:])
         return self.builder.block(body.block, given, results)

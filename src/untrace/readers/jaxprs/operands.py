@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from untrace.jaxapi import printed
+from untrace.jaxapi import aval_of, printed
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.syntax import Block, Equation, Literal, Name
 from untrace.readers.jaxprs.weak import Needs
@@ -52,7 +52,7 @@ class Operands:
             aval = printed.array_type((), like.dtype)
         else:
             try:
-                aval = printed.number_type(atom.value)
+                aval = aval_of(atom.value)
             except OverflowError as error:
                 builder.fail(f"{error}", atom.at)
         is_weak = is_weak or printed.is_rounded(atom.value, aval.dtype)
@@ -73,7 +73,7 @@ class Operands:
 
     def index_literal(self, value: Any) -> Any:
         """Return a number in an index as a literal."""
-        return printed.literal(value, printed.number_type(int(value)))
+        return printed.literal(value, aval_of(int(value)))
 
     def operands(self, eqn: Equation) -> list[Any]:
         """Return the operands of an equation that calls nothing."""

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from untrace.jaxapi import printed, unprinted
+from untrace.jaxapi import close_jaxpr, printed, unprinted
 from untrace.readers.jaxprs.making import Making
 from untrace.readers.jaxprs.shard_maps import read_mesh, with_devices
 from untrace.readers.jaxprs.syntax import (
@@ -65,7 +65,6 @@ _USUAL_MEMORY = ("device", "unpinned_host")
 _JAXPRS = (Block, Blocks, Name, Printed, Raw, type(None))
 _CLASS = re.compile(r"<class '(?:jax\.numpy|numpy|ml_dtypes|jax\.\w+)\.(\w+)'>")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-FX]+")
-_TREES = ("tree", "in_tree", "out_tree", "err_tree", "treedef")
 
 
 class Params:
@@ -99,7 +98,7 @@ class Params:
             return jaxpr
         found = self._closed.get(id(jaxpr))
         if found is None:
-            found = self._closed[id(jaxpr)] = jaxpr, printed.closed(jaxpr)
+            found = self._closed[id(jaxpr)] = jaxpr, close_jaxpr(jaxpr)
         return found[1]
 
     def value(self, value: Any, param: str, eqn: Equation) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import jax.numpy as jnp
+from jax.export import SymbolicScope
 
 from untrace.jaxapi import FLOAT0, printed, shard_maps
 
@@ -139,5 +140,5 @@ class Types:
         if not _SYMBOLIC.fullmatch(text):
             raise ValueError(f"`[{text}]` is no shape")
         if self._scope is None:
-            self._scope = printed.new_symbolic_scope()
+            self._scope = SymbolicScope()
         return printed.symbolic_dimensions(text, self._scope)

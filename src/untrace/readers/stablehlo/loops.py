@@ -49,7 +49,7 @@ class _Parts(NamedTuple):
 
 def scan_candidate(frame: Frame, operation: Operation, depth: int) -> Loop | None:
     """Return the scan that a loop may have been."""
-    parts = _parts(frame, operation, depth)
+    parts = _parts(frame, operation)
     if parts is None:
         return None
     body = operation.regions[1]
@@ -85,7 +85,7 @@ def scan_candidate(frame: Frame, operation: Operation, depth: int) -> Loop | Non
     return Loop(function, operands, (*parts.carried, *parts.stacked))
 
 
-def _parts(frame: Frame, operation: Operation, depth: int) -> _Parts | None:
+def _parts(frame: Frame, operation: Operation) -> _Parts | None:
     numbering = frame.numbering
     counted = _counted(frame, operation)
     if counted is None:

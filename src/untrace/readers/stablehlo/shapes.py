@@ -119,9 +119,9 @@ def _last(indices: Any, axis: int) -> Any:
     return jnp.moveaxis(indices, axis, -1)
 
 
-def precision(call: Call, name: str = "precision_config") -> Any:
+def precision(call: Call) -> Any:
     """Return a precision as JAX takes it; None is the default."""
-    given = call.get(name) or ()
+    given = call.get("precision_config") or ()
     if all(one == "DEFAULT" for one in given):
         return None
     return tuple(lax.Precision[one] for one in given)

@@ -45,7 +45,7 @@ def _while(site: Site) -> None:
 
 
 def _scan(site: Site) -> None:
-    n_consts, n_carry = jaxapi.scan_sizes(site.params, len(site.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(site.params)
     n_kept = n_consts + n_carry
     length = site.sizes["length"] = Factor(site.params["length"], is_kept=True)
     stacked = [*site.operands[n_kept:], *site.results[n_carry:]]

@@ -112,7 +112,7 @@ def _made(eqn: Equation) -> Iterator[tuple[Value, Atom, bool]]:
         yield from _through(eqn, eqn.params["body_jaxpr"], eqn.operands[n_cond:])
         yield from _around(eqn.params["body_jaxpr"], eqn.params["body_nconsts"], None)
     elif eqn.name == "scan":
-        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+        n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
         yield from _through(eqn, eqn.params["jaxpr"], eqn.operands)
         yield from _around(eqn.params["jaxpr"], n_consts, n_carry)
 

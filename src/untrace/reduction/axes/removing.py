@@ -103,17 +103,13 @@ def _unchanged(removal: Removal) -> Edits:
     return Edits()
 
 
-def _to_shape(param: str) -> RemovalRule:
+def _to_shape(removal: Removal) -> Edits:
     """Set the shape of the result; without a change of shape the operand is it."""
-
-    def rule(removal: Removal) -> Edits:
-        site = removal.site
-        shape = removal.shape(site.result)
-        if site.operands and shape == removal.shape(site.first):
-            return removal.passed()
-        return removal.set(**{param: shape})
-
-    return rule
+    site = removal.site
+    shape = removal.shape(site.result)
+    if site.operands and shape == removal.shape(site.first):
+        return removal.passed()
+    return removal.set(shape=shape)
 
 
 def _broadcast_in_dim(removal: Removal) -> Edits:
@@ -263,7 +259,7 @@ REMOVALS: dict[str, RemovalRule] = {
     "argmin": _arg,
     "reduce": _over("dimensions"),
     "broadcast_in_dim": _broadcast_in_dim,
-    "broadcast_to": _to_shape("shape"),
+    "broadcast_to": _to_shape,
     "reshape": _reshape,
     "transpose": _transpose,
     "squeeze": _over("dimensions"),
@@ -281,8 +277,8 @@ REMOVALS: dict[str, RemovalRule] = {
     "tile": per_axis("reps"),
     "top_k": _top_k,
     "iota": _iota,
-    "empty": _to_shape("shape"),
-    "empty2": _to_shape("shape"),
+    "empty": _to_shape,
+    "empty2": _to_shape,
     "dot_general": _dot_general,
     "slice": per_axis("start_indices", "limit_indices", "strides"),
     "pad": per_axis("padding_config"),

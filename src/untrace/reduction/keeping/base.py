@@ -283,12 +283,12 @@ def settle_env(keep: Keep, env: Any) -> None:
     set_field(keep, "env", settled)
 
 
-def check_number(keep: Keep, name: str, value: Any, least: float = 0.0) -> None:
-    """Raise unless an argument is a number larger than `least`."""
+def check_number(keep: Keep, name: str, value: Any) -> None:
+    """Raise unless an argument is a positive number."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not value > least:
+    if not is_number or not value > 0:
         raise KeepError(
-            f"{keep.WORD}: {name} must be a number larger than {least:g}, not {value!r}"
+            f"{keep.WORD}: {name} must be a number larger than 0, not {value!r}"
         )
 
 

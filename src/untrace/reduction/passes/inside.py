@@ -146,7 +146,7 @@ def _entering(
         a.value if isinstance(a, Literal) else known.get(a) for a in eqn.operands
     ]
     if eqn.name == "scan":
-        n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(operands))
+        n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
         n = n_consts + n_carry
         step = eqn.params["length"] - 1 if eqn.params["reverse"] else 0
         if not eqn.params["length"]:

@@ -105,7 +105,7 @@ def _steps(eqn: Equation, cutting: Cutting, search: Search) -> Iterator[Opening]
 
 def _rows(eqn: Equation, operands: Sequence[Any], step: int) -> tuple[Any, ...]:
     """Return what a scan takes of its inputs in a step."""
-    n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
     return tuple(rows[step] for rows in operands[n_consts + n_carry :])
 
 
@@ -156,7 +156,7 @@ def _carries(
 
     The last step is not taken: it may be the one that raises or crashes.
     """
-    n_consts, n_carry = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(eqn.params)
     if not n_carry:
         return None
     body = jaxapi.as_function(eqn.params["jaxpr"].jaxpr)

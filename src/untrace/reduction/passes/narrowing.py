@@ -59,7 +59,7 @@ def _moving(eqn: Equation) -> Sequence[Any]:
     """Return the operands that change from step to step: carries, then stacked ones."""
     if eqn.name == "while":
         return eqn.operands[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
-    n_consts, _ = jaxapi.scan_sizes(dict(eqn.params), len(eqn.operands))
+    n_consts, _ = jaxapi.scan_sizes(eqn.params)
     return eqn.operands[n_consts:]
 
 
@@ -149,7 +149,7 @@ def _closed(
 def _scan(eqn: Equation, kept: Collection[int]) -> Rewriting:
     params = eqn.params
     body = jaxapi.as_function(params["jaxpr"].jaxpr)
-    n_consts, n_carry = jaxapi.scan_sizes(dict(params), len(eqn.operands))
+    n_consts, n_carry = jaxapi.scan_sizes(params)
 
     def rewritten(operands: list[Any]) -> Sequence[Any]:
         consts, moving = operands[:n_consts], operands[n_consts:]

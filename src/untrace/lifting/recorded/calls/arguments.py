@@ -84,7 +84,6 @@ def _named(
         if name not in parameters
         or not is_default(value, parameters[name])
         or name in spelled
-        or _is_switch(name, value, item, writer)
     ]
 
 
@@ -93,15 +92,6 @@ def _users_spelling(item: Call) -> Spelling | None:
     if item.place is None or is_library(item.place.code):
         return None
     return item.spelling
-
-
-def _is_switch(name: str, value: Any, item: Call, writer: Writer) -> bool:
-    """Whether the user wrote a bool that a parameter around may stand for."""
-    around = writer.program.open_calls
-    if type(value) is not bool or writer.in_library or not around:
-        return False
-    is_spelled = item.spelling is not None and name in item.spelling.keywords
-    return is_spelled and writer.program.plan.is_switched(around[-1].bodies[0], value)
 
 
 def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> Term:

@@ -182,9 +182,8 @@ def write_region(item: Call, writer: Writer) -> None:
         term = call(Term([Global(function)]), terms)
     term = with_leaves(term, writer)
     names = tuple([Name(result_hint(item)) for _ in results])
-    for position, (name, result) in enumerate(zip(names, results)):
+    for name, result in zip(names, results):
         writer.define(result, name)
-        writer.returned[id(name)] = id(names), position
     made: Names = names[0] if len(names) == 1 else names
     is_effect = bool(block.effects)
     statement = Statement(made or None, term, is_effect, is_row=len(names) > 1)

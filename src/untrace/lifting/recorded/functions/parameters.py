@@ -18,8 +18,14 @@ from untrace.lifting.recorded.functions.attributes import attribute_parameters
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.functions.held_values import held_values
-from untrace.lifting.recorded.naming.held import part_of
-from untrace.lifting.recorded.naming.paths import common, first_word, last_word, steps
+from untrace.lifting.recorded.naming.paths import (
+    common,
+    first_word,
+    index_of,
+    last_word,
+    part_of,
+    steps,
+)
 from untrace.lifting.recorded.naming.values import (
     Found,
     arrays_in,
@@ -354,7 +360,7 @@ def _attribute(origin: Name, path: Sequence[str], holders: Sequence[Any]) -> str
 
     A result that nobody named is called so in the function that made it, too.
     """
-    is_named = not path[-1].strip("[]").isdigit() if path else origin.is_given
+    is_named = index_of(path[-1]) is None if path else origin.is_given
     held = None if is_named else part_of(origin.held, "".join(path))
     word = attribute_of(held, holders) if is_array(held) else ""
     if word and not path:

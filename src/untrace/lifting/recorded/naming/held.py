@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
-from untrace.lifting.recorded.naming.paths import last_word, singular, steps
+from untrace.lifting.recorded.naming.paths import (
+    differing_step,
+    is_word_key,
+    last_word,
+    part_of,
+    singular,
+    steps,
+)
 from untrace.lifting.recorded.terms import Name
 from untrace.syntax.names import identifier
 
@@ -17,19 +23,6 @@ def length_of(name: Name, path: str) -> int | None:
     """Return how many items a list or tuple has; None if it is no such container."""
     value = part_of(name.held, path)
     return len(value) if type(value) in (list, tuple) else None
-
-
-def part_of(value: Any, path: str) -> Any:
-    """Follow a path such as `["layers"][0].weight`; None if it leads nowhere."""
-    for step in steps(path):
-        try:
-            if step.startswith("."):
-                value = getattr(value, step[1:])
-            else:
-                value = value[ast.literal_eval(step[1:-1])]
-        except (AttributeError, LookupError, TypeError, ValueError):
-            return None
-    return value
 
 
 def are_alike(values: Sequence[Any]) -> bool:
@@ -76,13 +69,11 @@ def differing_key(first: str, path: str) -> tuple[int, list[str]]:
     >>> differing_key('["a"][0]', '["b"][0]')
     (0, ['["a"]', '["b"]'])
     """
-    one, other = steps(first), steps(path)
-    places = [n for n, pair in enumerate(zip(one, other)) if pair[0] != pair[1]]
-    if len(one) != len(other) or len(places) != 1:
+    found = differing_step(first, path)
+    if found is None:
         return 0, []
-    keys = [one[places[0]], other[places[0]]]
-    is_dict = all(key.startswith(("['", '["')) for key in keys)
-    return len("".join(one[: places[0]])), keys if is_dict else []
+    before, *keys, _ = found
+    return len(before), keys if all(map(is_word_key, keys)) else []
 
 
 def leaves_of(name: Name, tree: str) -> list[Any]:

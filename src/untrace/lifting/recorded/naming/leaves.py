@@ -12,9 +12,8 @@ from typing import Any
 
 import jax
 
-from untrace.capture.trees import Tree
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call, display
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 
@@ -35,7 +34,6 @@ def with_leaves(term: Term, writer: Writer) -> Term:
             module = writer.program.lifter.imports.module("jax")
             parts += [f"*{module}.tree.leaves(", Ref(part.name), ")"]
             part.name.uses -= len(paths) - 1
-            writer.spread.append((writer.values.tree(part.name.held)[0], part.name))
             position += n_parts
         else:
             parts.append(part)
@@ -90,21 +88,3 @@ def _is_row(row: Sequence[Part], name: Name, paths: Sequence[str]) -> bool:
         type(part) is Ref and part.name is name and part.path == path
         for part, path in zip(row[::2], paths)
     )
-
-
-@optional(gives(None))
-def unflattened(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
-    """Write a tree of values that a call returned like one whose leaves were passed."""
-    if len(arrays) < MIN_LEAVES or not writer.spread:
-        return None
-    like = next((name for known, name in writer.spread if known == tree), None)
-    found = [writer.values.find(id(array)) for array in arrays]
-    places = [writer.returned.get(id(where[0])) for where in found if where is not None]
-    if like is None or len(places) < len(arrays) or None in places:
-        return None
-    first = places[0]
-    assert first is not None
-    if places != [(first[0], first[1] + i) for i in range(len(places))]:
-        return None
-    values = display("()", [writer.ref(where) for where in found if where is not None])
-    return put_into(_structure_of(like, writer), values, writer)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from untrace.syntax.names import identifier
 
@@ -32,6 +33,50 @@ def steps(path: str) -> list[str]:
             depth += (char == "[") - (char == "]")
         found[-1] += char
     return found
+
+
+def index_of(step: str) -> int | None:
+    """Return the index of a step that takes an item by one; None for any other.
+
+    >>> index_of("[12]"), index_of('["12"]'), index_of(".w")
+    (12, None, None)
+    """
+    index = step[1:-1]
+    return int(index) if step[:1] == "[" and index.isdecimal() else None
+
+
+def is_word_key(step: str) -> bool:
+    """Whether a step takes an item of a dict by a string."""
+    return step.startswith(("['", '["'))
+
+
+def differing_step(path: str, other: str) -> tuple[str, str, str, str] | None:
+    """Return where two paths take another step: what is before, both steps, what follows.
+
+    None is for paths that differ in none, or in several.
+
+    >>> differing_step('["a"][0].w', '["a"][1].w')
+    ('["a"]', '[0]', '[1]', '.w')
+    """
+    way, other_way = steps(path), steps(other)
+    places = [n for n, pair in enumerate(zip(way, other_way)) if pair[0] != pair[1]]
+    if len(way) != len(other_way) or len(places) != 1:
+        return None
+    (n,) = places
+    return "".join(way[:n]), way[n], other_way[n], "".join(way[n + 1 :])
+
+
+def part_of(value: Any, path: str) -> Any:
+    """Follow a path such as `["layers"][0].weight`; None if it leads nowhere."""
+    for step in steps(path):
+        try:
+            if step.startswith("."):
+                value = getattr(value, step[1:])
+            else:
+                value = value[ast.literal_eval(step[1:-1])]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+    return value
 
 
 def common(paths: Sequence[Sequence[_Step]]) -> list[_Step]:

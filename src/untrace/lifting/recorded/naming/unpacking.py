@@ -113,6 +113,8 @@ def _is_due(waiting: _Waiting, following: Call | None) -> bool:
         is_behind = after.code is code and after.line < one.line
         return one.in_loop or not is_behind
     here = item.place
+    if here is None:
+        return True
     is_same = (code, here.loop, item.turn) == (after.code, after.loop, following.turn)
     return not is_same or after.line > one.line
 
@@ -133,7 +135,8 @@ def _unpack(
     if held is None:
         return None
     name.uses += 1
-    whole = Term([Ref(name, path + (_item_text(last) if is_of_whole else ""))])
+    item = _item_text(last) if is_of_whole else ""
+    whole = Term([Ref(name, path + item)])
     writer.values.forget(name)
     names = tuple([name_part(v, t, writer) for v, t in zip(value, one.target)])
     writer.values.define(held, name)
@@ -142,7 +145,7 @@ def _unpack(
     return statement
 
 
-def _item_text(key: int | slice) -> str:
+def _item_text(key: Any) -> str:
     if isinstance(key, int):
         return f"[{key}]"
     ends = ["" if end is None else str(end) for end in (key.start, key.stop)]

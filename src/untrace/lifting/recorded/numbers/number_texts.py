@@ -2,19 +2,20 @@
 
 Python has computed such numbers before they reach JAX, so nothing but their digits is
 left. A text is only replaced by one that Python evaluates to the same float. This works
-on the finished text, where it is known what stands around a number.
+on the syntax tree of the finished text, where it is known what stands around a number.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from untrace.lifting.printing import Function
 from untrace.optional import gives, optional
-from untrace.syntax.text import STRING, is_comment
+from untrace.syntax.parsed import Edit, Parsed, replaced
+from untrace.syntax.precedence import ADD, ATOM, MUL, level_at
 
 MAX_DENOMINATOR = 30
 MAX_DECIMALS = 5
@@ -23,13 +24,6 @@ LONG = 12
 LARGE = 1e7
 # What is left of 1 by a momentum or a decay.
 LEAST_DECAY = 0.8
-_NUMBER = re.compile(
-    rf"""float\("(?P<special>-?inf|nan)"\)|{STRING}"""
-    r"""|(?<![\w.])(?P<number>\d+\.\d+(?:e[+-]?\d+)?)(?![\w.])"""
-)
-_WORD = re.compile(r"\w+")
-_OPEN, _CLOSE = "([{,:=<>", ")]},:=!<>"
-_ATOM, _PRODUCT, _SUM = range(3)
 
 
 @optional(gives(None))
@@ -42,34 +36,49 @@ def write_numbers(
     numbers of the module, by their texts.
     """
     for function in functions:
-        words = {word for line in function.lines for word in _WORD.findall(line)}
-        own = {number: name for number, name in names.items() if name in words}
-        function.lines = [
-            line if is_comment(line) else readable(line, numpy, own)
-            for line in function.lines
-        ]
+        body = Parsed("\n".join(function.lines))
+        used = {node.id for node in body.names()}
+        own = {number: name for number, name in names.items() if name in used}
+        function.lines = body.edited(_edits(body, numpy, own)).split("\n")
 
 
-def readable(line: str, numpy: Callable[[], str], names: Mapping[str, str]) -> str:
-    """Write the floats of a line so that people know them again.
+def readable(text: str, numpy: Callable[[], str], names: Mapping[str, str]) -> str:
+    """Write the floats of statements so that people know them again.
 
     >>> readable("x = 6.283185307179586 * y**0.3333333333333333", lambda: "jnp", {})
     'x = 2 * jnp.pi * y**(1 / 3)'
     >>> readable("x * 0.010000000000000009", lambda: "jnp", {"0.99": "MOMENTUM"})
     'x * (1 - MOMENTUM)'
     """
+    body = Parsed(text)
+    return body.edited(_edits(body, numpy, names))
 
-    def written(match: re.Match[str]) -> str:
-        text, level = _known(match["special"] or "", match["number"] or "")
-        if not text:
-            return match[0]
-        text = text.format(numpy=numpy()) if "{" in text else text
-        one, sign, rest = text.partition(" - ")
-        text = f"{one}{sign}{names.get(rest, rest)}"
-        before, after = line[: match.start()], line[match.end() :]
-        return text if _stands_free(before, after, level) else f"({text})"
 
-    return _NUMBER.sub(written, line)
+def _edits(
+    body: Parsed, numpy: Callable[[], str], names: Mapping[str, str]
+) -> Iterator[Edit]:
+    for node in body.nodes:
+        match node:
+            case ast.Constant(value=float()):
+                text, level = _known(body.source(node))
+            case ast.Call(func=ast.Name("float"), args=[ast.Constant(value=str(word))]):
+                text, level = _SPECIAL.get(word, ("", ATOM))
+            case _:
+                continue
+        if text:
+            text = text.format(numpy=numpy()) if "{" in text else text
+            one, sign, rest = text.partition(" - ")
+            text = f"{one}{sign}{names.get(rest, rest)}"
+            is_free = _stands_free(node, level, body)
+            yield replaced(body.span(node), text if is_free else f"({text})")
+
+
+_SPECIAL = {
+    "inf": ("{numpy}.inf", ATOM),
+    "-inf": ("-{numpy}.inf", MUL),
+    "nan": ("{numpy}.nan", ATOM),
+}
+"""Texts of what `float("inf")` and the like are, and how tightly these bind."""
 
 
 def is_rest(number: str, other: str) -> bool:
@@ -80,24 +89,19 @@ def is_rest(number: str, other: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(special: str, number: str) -> tuple[str, int]:
+def _known(number: str) -> tuple[str, int]:
     """Return a better text for a float, and how tightly it binds; "" if there is none."""
-    if special:
-        text = "-{numpy}.inf" if special == "-inf" else f"{{numpy}}.{special}"
-        return text, _PRODUCT if special == "-inf" else _ATOM
-    if not number:
-        return "", _ATOM
     value = float(number)
     if value >= LARGE:
-        return _with_exponent(value), _ATOM
+        return _with_exponent(value), ATOM
     if len(number) < LONG:
-        return "", _ATOM
-    text, level = _multiple_of_pi(value), _PRODUCT
+        return "", ATOM
+    text, level = _multiple_of_pi(value), MUL
     if not text:
         text = _fraction(value)
     if not text:
-        text, level = _complement(value), _SUM
-    return text, _ATOM if text == "{numpy}.pi" else level
+        text, level = _complement(value), ADD
+    return text, ATOM if text == "{numpy}.pi" else level
 
 
 def _with_exponent(value: float) -> str:
@@ -131,14 +135,15 @@ def _complement(value: float) -> str:
     return f"1 - {rest}" if LEAST_DECAY <= rest < 1 and 1 - rest == value else ""
 
 
-def _stands_free(before: str, after: str, level: int) -> bool:
-    """Whether an expression needs no parentheses where it stands."""
-    if level == _ATOM:
-        return True
-    before, after = before.rstrip(), after.lstrip()
-    is_first = not before or before[-1] in _OPEN or before.endswith("return")
-    is_last = not after or after[0] in _CLOSE
-    if level == _SUM or after.startswith("**"):
-        return is_first and is_last
-    is_added = before.endswith((" +", " -")) and not before[:-2].endswith(tuple("*/@%"))
-    return (is_first or is_added) and (is_last or after[0] in "*/+-%@")
+def _stands_free(node: ast.expr, level: int, body: Parsed) -> bool:
+    """Whether an expression needs no parentheses in the place of a number.
+
+    A sum gets them in any operation, `x + (1 - 0.9)`. The sign of a product is that of its
+    first factor.
+    """
+    parent = body.parent(node)
+    if level == MUL and isinstance(parent, ast.UnaryOp):
+        node, parent = parent, body.parent(parent)
+    if level == ADD and isinstance(parent, ast.BinOp):
+        return False
+    return parent is None or level >= level_at(node, parent)

@@ -20,10 +20,9 @@ from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
 from untrace.syntax.names import Scope, identifier
-from untrace.syntax.parsed import parsed
-from untrace.syntax.text import STRING
+from untrace.syntax.parsed import Parsed, parsed, replaced
+from untrace.syntax.precedence import ATOM, UNARY, level_at
 
-_NAME = re.compile(rf"(?P<name>(?<![\w.])[^\W\d]\w*)|{STRING}")
 MIN_USES = 2
 MIN_LETTERS = 2
 # They say no more than that there is a number.
@@ -144,8 +143,12 @@ class Numbers:
     @optional(gives(None))
     def inline_single_uses(self, functions: Sequence[Function]) -> None:
         """Write the numbers whose names are used only once in all functions."""
-        lines = [line for function in functions for line in function.text_lines()]
-        counts = Counter(name for line in lines for name in _names(line))
+        counts = Counter(
+            node.id
+            for function in functions
+            for text in (f"def _({function.parameters}): ...", *function.texts())
+            for node in Parsed(text).names()
+        )
         negative = {
             name for name, (_, one) in self._known.items() if one.number[0] == "-"
         }
@@ -168,15 +171,22 @@ class Numbers:
 
     def with_inlined(self, text: str) -> str:
         """Write numbers for the names that were used only once."""
-        if self.inlined.keys().isdisjoint(_names(text)):
+        if not any(name in text for name in self.inlined):
             return text
+        body = Parsed(text)
+        return body.edited(
+            replaced(body.span(node), self._operand(node, body))
+            for node in body.names()
+            if node.id in self.inlined
+        )
 
-        def number(match: re.Match[str]) -> str:
-            written = self.inlined.get(match["name"] or "", match[0])
-            is_operand = text[match.end() :].lstrip().startswith(("**", "."))
-            return f"({written})" if is_operand and written[0] == "-" else written
-
-        return _NAME.sub(number, text)
+    def _operand(self, name: ast.Name, body: Parsed) -> str:
+        """Return the number in the place of its name, in parentheses where it needs some."""
+        number, parent = self.inlined[name.id], body.parent(name)
+        is_exponent = isinstance(parent, ast.BinOp) and parent.right is name
+        level = ATOM if number[0] != "-" or is_exponent else UNARY
+        is_free = parent is None or level >= level_at(name, parent)
+        return number if is_free else f"({number})"
 
     def names(self) -> dict[str, str]:
         """Return the names of numbers, by their texts."""
@@ -213,11 +223,6 @@ def _added(function: Function, names: Set[str]) -> Iterator[str]:
                             yield name
                     case _:
                         pass
-
-
-def _names(text: str) -> list[str]:
-    """List the names in a text that are no attributes."""
-    return [match["name"] for match in _NAME.finditer(text) if match["name"]]
 
 
 def is_telling(name: str) -> bool:

@@ -50,9 +50,7 @@ def _is_part(name: Names | None) -> bool:
     return not name.is_given or name.is_foreign
 
 
-def total(
-    loop: Loop, begins: Sequence[Statement], run: Run, draft: Draft
-) -> Statement | None:
+def total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement | None:
     """Write a loop that adds what its turns make to 0, if it does only that."""
     variable = _begun_at_0(begins)
     element = None if run.left or variable is None else _element(loop)
@@ -140,7 +138,7 @@ def comprehension(
     """Write a loop whose turns make one value each, if that is one expression."""
     if collections:
         is_alone = len(collections) == 1 and not run.left
-        return _collection(loop, run, draft, collections[0]) if is_alone else None
+        return _collection(loop, run, collections[0]) if is_alone else None
     element = _element(loop) if len(run.left) == 1 else None
     if element is None:
         return None
@@ -156,9 +154,7 @@ def comprehension(
     return _made([loop], run, made, ["[", *parts], ["]"])
 
 
-def _collection(
-    loop: Loop, run: Run, draft: Draft, one: Collection
-) -> Statement | None:
+def _collection(loop: Loop, run: Run, one: Collection) -> Statement | None:
     """Write a list of containers, or a dict, that a loop fills with one item a turn."""
     if n_items(one.item.parts) > 1:  # `features += [jnp.sin(x), jnp.cos(x)]`
         return None

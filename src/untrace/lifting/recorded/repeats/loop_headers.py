@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +12,20 @@ from untrace.lifting.recorded.naming.held import (
     item_hint,
     leaves_of,
     length_of,
-    part_of,
 )
-from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.lifting.recorded.naming.paths import index_of, last_word, part_of, steps
 from untrace.lifting.recorded.repeats.program_turns import CountedFrom, ProgramTurns
 from untrace.lifting.recorded.repeats.ranges import (
     bounds_of,
     numbered_words,
     progression,
 )
-from untrace.lifting.recorded.repeats.slots import Run, Slot, first_parts
+from untrace.lifting.recorded.repeats.slots import (
+    Run,
+    Slot,
+    after_index,
+    first_parts,
+)
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
@@ -31,7 +34,6 @@ from untrace.syntax.text import quote
 ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 """What variables are called of which nothing is known."""
 _COUNTERS = ("_", "i", "j", "idx", "index")
-_WHOLE = re.compile(r"\d+")
 
 
 class Header:
@@ -52,7 +54,7 @@ class Header:
     def item(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write what a turn takes from a container: its item, or one of its index."""
         owner, path = self.run.origin(ref)
-        container, rest = path[: slot.start - 1], _after_index(path, slot)
+        container, rest = path[: slot.start], after_index(path, slot)
         whole = self._container(ref, owner, container)
         indices = self._indices(slot)
         bounds = bounds_of(indices, length_of(owner, container))
@@ -103,9 +105,9 @@ class Header:
             if slot.kind != "index" or type(part) is not Ref:
                 continue
             owner, path = self.run.origin(part.resolved())
-            way = steps(_after_index(path, slot))
-            if not way or _position(way[0]) is None:
-                container = path[: slot.start - 1]
+            way = steps(after_index(path, slot))
+            if not way or index_of(way[0]) is None:
+                container = path[: slot.start]
                 found.add((id(owner), container, tuple(self._indices(slot))))
         return found
 
@@ -117,7 +119,7 @@ class Header:
             names = [Name(hint, hint != "_", is_foreign=False) for hint in hints]
             self.items[key] = tuple(names), over
         first, *others = steps(rest)
-        name = list(flat(self.items[key][0]))[_position(first) or 0]
+        name = list(flat(self.items[key][0]))[index_of(first) or 0]
         if name.hint == "_":
             name.hint, name.is_given = VALUE, True
         return Ref(name, "".join(others), level)
@@ -273,7 +275,7 @@ class Header:
             return made if is_alone else ["(", *made, ")"]
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         over = Term([f"({', '.join(numbers)})"])
-        if all(_WHOLE.fullmatch(number) for number in numbers):
+        if all(map(str.isdecimal, numbers)):
             values = [int(number) for number in numbers]
             over = progression(values)
             is_counting = values == list(range(values[0], values[0] + len(values)))
@@ -370,13 +372,3 @@ class Header:
         name = self.program.counted_to(end)
         named = self.draft.counted_to(end, name) if name else None
         return Term(["range(", *named.parts, ")"] if named else self._plain_rounds())
-
-
-def _after_index(path: str, slot: Slot) -> str:
-    """Return what is taken from an item whose index is at a place of a path."""
-    return path[slot.start :].partition("]")[2]
-
-
-def _position(step: str) -> int | None:
-    """Return the index of a step such as `[0]`."""
-    return int(step[1:-1]) if _WHOLE.fullmatch(step[1:-1]) else None

@@ -272,7 +272,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     collections = _with_inner_expressions(run, loop, draft, collections)
     begins = [turn.starts[key] for key in sorted(turn.starts)]
     is_together = are_together(run.turns)
-    short = total(loop, begins, run, draft) if is_together else None
+    short = total(loop, begins, run) if is_together else None
     if is_together and short is None and not begins:
         short = comprehension(loop, run, draft, rest, collections)
     if short is not None:

@@ -242,7 +242,7 @@ def _outlined(
     made = Draft(f"{draft.name}_step")
     mapped: dict[tuple[int, str], Path] = {}
     for group in groups:
-        hint = _hint(stretches, group, outputs)
+        hint = _hint(stretches, group)
         parameter = Name(hint, True)
         made.parameters.append(Parameter(parameter))
         for position, rest in zip(group.positions, group.rests):
@@ -347,7 +347,7 @@ def _groups(stretches: Sequence[_Stretch]) -> list[_Group]:
     return groups
 
 
-def _hint(stretches: Sequence[_Stretch], group: _Group, outputs: list[int]) -> str:
+def _hint(stretches: Sequence[_Stretch], group: _Group) -> str:
     """Name a parameter: after the value that runs through, or the place in a tree."""
     name, path = stretches[0].outside[group.positions[0]]
     way = steps(path)[: group.depth]

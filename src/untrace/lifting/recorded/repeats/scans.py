@@ -8,13 +8,11 @@ is another program of the same values than `x = layer(params[0], x)` and so on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from untrace.lifting.recorded.naming.paths import differing_step, index_of
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Statement
-
-_NUMBER = re.compile(r"(?<=\[)\d+(?=\])")
 
 
 def scan_of(statements: Sequence[Statement]) -> list[Statement]:
@@ -34,15 +32,18 @@ def scan_of(statements: Sequence[Statement]) -> list[Statement]:
         if after.name is first.targets:
             parts.append(Ref(carry, "", ref.level))
             start = start or Ref(ref.name, ref.path)
-        elif after.path != ref.path:
-            match = list(_NUMBER.finditer(ref.path))[-1]
-            place = ref.name, ref.path[: match.start() - 1], int(match[0])
+        elif (after.name, after.path) == (ref.name, ref.path):
+            parts.append(part)
+        else:
+            found = differing_step(ref.path, after.path)
+            index = index_of(found[1]) if found and after.name is ref.name else None
+            if found is None or index is None:
+                return []
+            place = ref.name, found[0], index
             if stacked is not None and stacked != place:
                 return []
             stacked = place
-            parts.append(Ref(item, ref.path[match.end() + 1 :], ref.level))
-        else:
-            parts.append(part)
+            parts.append(Ref(item, found[3], ref.level))
     if start is None or any(n in ("carry", "item") for n in _hints(first.term)):
         return []
     for statement in statements[1:]:

@@ -11,11 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
-from untrace.lifting.recorded.naming.paths import common, steps
+from untrace.lifting.recorded.naming.paths import (
+    common,
+    differing_step,
+    index_of,
+    steps,
+)
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 
-_INDEX = re.compile(r"(?<=\[)\d+(?=\])")
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 _WORD = re.compile(r'"[\w ./-]+"')
 
@@ -196,9 +200,9 @@ def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None
     """
     owner, begin = run.origin(first)
     (index,) = known.numbers
-    before, after = begin[: known.start], begin[known.start + len(index) :]
+    before, after = begin[: known.start], after_index(begin, known)
     paths = [
-        f"{before}{int(index) + known.step * turn}{after}"
+        f"{before}[{int(index) + known.step * turn}]{after}"
         for turn in range(run.n_turns)
     ]
     trees = [
@@ -209,6 +213,11 @@ def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None
         )
     ]
     return Slot("leaf", numbers=trees) if trees else None
+
+
+def after_index(path: str, slot: Slot) -> str:
+    """Return what is taken from the item whose index a path has."""
+    return path[slot.start :].partition("]")[2]
 
 
 def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot | None:
@@ -287,12 +296,16 @@ def _ref_slot(
     (owner, begin), (other_owner, path) = run.origin(mine), run.origin(other)
     if owner is not other_owner:
         return None
-    for match in _INDEX.finditer(begin):
-        for step in (1, -1):
-            moved = f"{begin[: match.start()]}{int(match[0]) + step * turn}"
-            if moved + begin[match.end() :] == path:
-                return Slot("index", 0, None, [match[0]], match.start(), step)
-    return _leaf_slot(mine, other, run)
+    return _index_slot(begin, path, turn) or _leaf_slot(mine, other, run)
+
+
+def _index_slot(begin: str, path: str, turn: int) -> Slot | None:
+    """Say that turns take the items of a container, one after the other."""
+    before, step, other, _ = differing_step(begin, path) or ("", "", "", "")
+    first, index = index_of(step), index_of(other)
+    if first is None or index is None or abs(index - first) != turn:
+        return None
+    return Slot("index", 0, None, [str(first)], len(before), (index - first) // turn)
 
 
 def _leaf_slot(mine: Ref, other: Ref, run: Run) -> Slot | None:
