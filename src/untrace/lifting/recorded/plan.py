@@ -39,7 +39,7 @@ from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_numbers
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
-from untrace.lifting.recorded.unify.numbers import Merged
+from untrace.lifting.recorded.unify.numbers import Likeness, Merged
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import (
     Body,
@@ -183,7 +183,7 @@ class Plan:
     prunes: bool = True
     mergeable: Set[str] | None = None
     merging: Set[str] = frozenset()
-    merged: dict[object, Merged] = field(default_factory=dict[object, Merged])
+    merged: dict[Likeness, Merged] = field(default_factory=dict[Likeness, Merged])
     baked: set[tuple[int, str, int]] = field(
         default_factory=set["tuple[int, str, int]"]
     )
@@ -273,9 +273,16 @@ class Plan:
         return is_more
 
     @optional(gives(False))
-    def learn_merged(self, found: Mapping[object, Merged]) -> bool:
-        """Learn which functions were merged; tell whether loops may call them now."""
-        is_more = bool(found.keys() - self.merged.keys())
+    def learn_merged(
+        self, found: Mapping[Likeness, Merged], is_repeated: Callable[[str], bool]
+    ) -> bool:
+        """Learn which functions were merged; tell whether loops may call them now.
+
+        Args:
+          found: How they were, by what they have in common (`likeness`).
+          is_repeated: Tells whether something calls those of a name more than once.
+        """
+        is_more = any(is_repeated(key[0]) for key in found.keys() - self.merged.keys())
         self.merged.update(found)
         return is_more and self.mergeable != frozenset()
 
