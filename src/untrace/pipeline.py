@@ -22,6 +22,7 @@ from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.lost import LostRules
 from untrace.lifting.blocks.opened import OPENED, Opener
 from untrace.lifting.lift import Listing, count_blocks, lift
+from untrace.lifting.lines.function_lines import forget_trees
 from untrace.lifting.printing import LOWEST_STEP
 from untrace.lifting.steps import Steps
 from untrace.optional import is_strict, left_out_notes, without_spoilers, writing
@@ -56,9 +57,12 @@ def untrace_captured(
     with jaxapi.deep_recursion():
         with jaxapi.paused_collection():
             block = from_jaxpr(captured.jaxpr)
-        source, is_good = writing(
-            lambda: _written(captured, options, block, note_progress)
-        )
+        try:
+            source, is_good = writing(
+                lambda: _written(captured, options, block, note_progress)
+            )
+        finally:
+            forget_trees()
     if not (is_good or source.report.is_verified):
         warnings.warn(
             f"`{source.module.name}`: {source.report}", UnverifiedWarning, stacklevel=3

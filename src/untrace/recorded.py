@@ -22,6 +22,7 @@ from untrace.ir import Block, from_jaxpr
 from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
+from untrace.lifting.lines.function_lines import forget_trees
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.listing import lift_recorded
@@ -95,7 +96,10 @@ def untrace_recorded(
     says why; if that is not possible either, the whole program is, as a jaxpr without a
     recording would be.
     """
-    return writing(lambda: _written(captured, options, progress))
+    try:
+        return writing(lambda: _written(captured, options, progress))
+    finally:
+        forget_trees()
 
 
 def _written(captured: Captured, options: Options, progress: Progress | None) -> Source:

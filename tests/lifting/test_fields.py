@@ -11,7 +11,7 @@ import untrace
 from tests.lifting import installed
 from untrace.capture.attributes import attribute_names
 from untrace.capture.trees import Leaf, Node
-from untrace.lifting.recorded.functions.fields import keep_used
+from untrace.lifting.recorded.functions.fields import keep_used, unread_fields
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 
@@ -131,6 +131,15 @@ def test_what_the_program_takes_or_returns_is_whole(is_result):
 
     text = recover(model, X) if is_result else recover(scored, make(X), X)
     assert fields(text, "Normal") == ["loc", "scale", "shift", "variance"]
+
+
+def test_a_class_that_is_returned_as_it_is_has_all_its_fields():
+    shift = library().Shift
+    names = "shift", "scale"
+    returned = Node("fields", shift, names, (Leaf(0), Leaf(1)))
+    shown = Node("tuple", None, (0,), (returned,))
+    assert unread_fields([(shift, names)], [shown], []) == set()
+    assert unread_fields([(shift, names)], [], []) == {(shift, n) for n in names}
 
 
 def test_objects_that_pass_through_transformations_keep_what_is_read():

@@ -6,7 +6,7 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
-from untrace.capture.attributes import attribute_of
+from untrace.capture.attributes import Attributes
 from untrace.lifting.recorded.functions.handing_on import made_inside
 from untrace.recovery.record import Body, Call
 
@@ -225,8 +225,8 @@ def test_objects_are_searched_for_names_without_running_their_code():
         def __getattribute__(self, name):
             raise RuntimeError(f"{name} was read")
 
-    assert attribute_of(X, [Loud(a=X), Louder(), Loud(b=1)]) == "a"
-    assert attribute_of(X, [Louder()]) == ""
+    assert Attributes().holding(X, [Loud(a=X), Louder(), Loud(b=1)]) == "a"
+    assert Attributes().holding(X, [Louder()]) == ""
 
 
 def test_what_is_used_in_a_transformed_function_is_handed_on_there():

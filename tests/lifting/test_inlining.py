@@ -377,3 +377,74 @@ def test_what_is_passed_on_as_well_stays_a_function():
         *map(jnp.ones, [3, (4, 3), (4, 3, 3), (4, 3, 2), (4, 2)]),
     )
     assert "from its equations" not in text and "jax.vmap(control)" in text, text
+
+
+SOLVER = """
+class Solution(NamedTuple):
+    y: object
+    error: object
+    slope: object
+
+def solved(x):
+    y = jnp.sin(x) + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)
+    slope = jnp.tanh(y) * jnp.log(x) + jnp.exp(y) * y
+    error = jnp.abs(slope) - jnp.sqrt(x * x) + jnp.sin(slope)
+    return Solution(y, error, slope)
+
+def checked(x):
+    solution = solved(x)
+    scale = jnp.exp(x) * jnp.cos(x) - jnp.tan(x) + jnp.sin(x) * jnp.tanh(x) / jnp.abs(x)
+    scale = jnp.cos(scale) * jnp.tanh(scale) + jnp.exp(x) - jnp.abs(x) * x
+    return solution, None, jnp.sqrt(scale) + jnp.log(scale) * scale
+
+def run(x):
+    solution, _, scale = checked(x)
+    norm = jnp.exp(scale) * jnp.cos(scale) - jnp.tan(x) + jnp.sin(x) * jnp.abs(scale)
+    norm = jnp.cos(norm) * jnp.tanh(norm) + jnp.exp(x) - jnp.abs(x) * x
+    return solution, jnp.sqrt(norm) + jnp.log(norm) * norm
+
+def evaluate(x):
+    solution, norm = run(x)
+    y = jnp.exp(norm) * jnp.cos(norm) - jnp.tan(x) + jnp.sin(x) * jnp.abs(norm)
+    return solution.y + solution.slope * jnp.sqrt(y) + jnp.log(norm) * norm
+"""
+
+
+def test_what_is_needed_of_an_object_is_followed_through_functions_that_return_it():
+    layers = library(SOLVER)
+    text, n_writings = recover(lambda x: layers.evaluate(x) * 2.0, X)
+    assert "Solution" not in text and "error" not in text
+    assert text.count("return y, slope") == 2
+    assert n_writings == 2
+
+
+def _quarter():
+    def scale(x):
+        return jnp.sin(x) * 0.25 + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)
+
+    return scale
+
+
+def _half():
+    def scale(x):
+        return jnp.sin(x) * 0.5 + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)
+
+    return scale
+
+
+def test_merged_functions_that_nothing_calls_twice_are_not_written_again():
+    first, second = _quarter(), _half()
+
+    def grow(x):
+        return first(x) * jnp.tanh(x)
+
+    def f(x):
+        return grow(x) + jnp.log(second(x))
+
+    text, n_writings = recover(f, X)
+    assert "scale(x, 0.25)" in text and "scale(x, 0.5)" in text
+    assert n_writings == 1
+
+    text, n_writings = recover(lambda x: first(x) + jnp.log(second(x)), X)
+    assert text.count("def scale(") == 1
+    assert n_writings == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import types
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -55,19 +55,36 @@ def _longer(way: _Way, n_least: int) -> Iterator[str]:
         yield f"{'_'.join(way)}_{number}"
 
 
-def attribute_of(array: Any, holders: Iterable[Any]) -> str:
-    """Return the last word of the way that leads to an array; "" if none does.
+class Attributes:
+    """The attributes that hold what is near in objects, each of which is searched once."""
 
-    Args:
-      array: What objects may hold.
-      holders: The objects, those that say most first.
-    """
-    for holder in holders:
-        if holder is not array and not issubclass(type(holder), _PLAIN):
-            way = _ways(holder, [array], MAX_NEAR).get(0, ())
-            if way and not way[-1].isdecimal():
-                return way[-1]
-    return ""
+    def __init__(self) -> None:
+        # By the `id` of an object: it, and for the `id` of a part that and the last word.
+        self._words: dict[int, tuple[Any, dict[int, tuple[Any, str]]]] = {}
+
+    def holding(self, array: Any, holders: Iterable[Any]) -> str:
+        """Return the last word of the way that leads to an array; "" if none does.
+
+        Args:
+          array: What objects may hold.
+          holders: The objects, those that say most first.
+        """
+        for holder in holders:
+            if holder is not array and not issubclass(type(holder), _PLAIN):
+                _, word = self._near(holder).get(id(array), (None, ""))
+                if word and not word.isdecimal():
+                    return word
+        return ""
+
+    def _near(self, holder: Any) -> dict[int, tuple[Any, str]]:
+        """Return the last words of the shortest ways to what an object holds."""
+        known = self._words.get(id(holder))
+        if known is None:
+            found: dict[int, tuple[Any, str]] = {}
+            for part, way in _held(holder, MAX_NEAR):
+                found.setdefault(id(part), (part, way[-1]))
+            known = self._words[id(holder)] = holder, found
+        return known[1]
 
 
 def holds(value: Any, kind: type) -> bool:
@@ -84,28 +101,43 @@ def holds(value: Any, kind: type) -> bool:
     return False
 
 
-def _ways(
-    value: Any, parts: Sequence[Any], max_objects: int = MAX_OBJECTS
-) -> dict[int, _Way]:
+def _ways(value: Any, parts: Sequence[Any]) -> dict[int, _Way]:
     """Return the shortest ways from an object to its children, by their positions."""
     wanted: dict[int, list[int]] = {}
     for position, part in enumerate(parts):
         if part is not None:
             wanted.setdefault(id(part), []).append(position)
     found: dict[int, _Way] = {}
+    for part, way in _held(value, MAX_OBJECTS, wanted):
+        for position in wanted.get(id(part), ()):
+            found.setdefault(position, way)
+        if len(found) == len(parts):
+            break
+    return found
+
+
+def _held(
+    value: Any, max_objects: int, whole: Collection[int] = ()
+) -> Iterator[tuple[Any, _Way]]:
+    """Yield what an object is made of with the ways there, the shortest first.
+
+    Args:
+      value: The object.
+      max_objects: How many are looked into.
+      whole: The `id`s of parts that are not looked into.
+    """
     rest: deque[tuple[Any, _Way]] = deque([(value, ())])
     seen = {id(value)}
-    while rest and len(seen) < max_objects and len(found) < len(parts):
+    while rest and len(seen) < max_objects:
         held, way = rest.popleft()
         for word, part in _parts(held):
             longer = (*way, word) if word else way
-            if id(part) in wanted and longer:
-                for position in wanted[id(part)]:
-                    found.setdefault(position, longer)
-            elif id(part) not in seen and len(longer) < MAX_DEPTH:
+            if longer:
+                yield part, longer
+            is_whole = longer and id(part) in whole
+            if not is_whole and id(part) not in seen and len(longer) < MAX_DEPTH:
                 seen.add(id(part))
                 rest.append((part, longer))
-    return found
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -18,6 +18,8 @@ from untrace.ir import Atom, Block, Equation, Literal, Value
 _NEUTRAL = """broadcast_in_dim reshape squeeze expand_dims convert_element_type transpose
 copy copy_p stop_gradient pvary"""
 NEUTRAL = frozenset(_NEUTRAL.split())
+MAX_COMPARED = 16
+"""Equations of a block that is compared with others; of a longer one, its identity is."""
 CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 
@@ -177,7 +179,14 @@ def signature(region: Region) -> Any:
     """Return what two regions share if one line fits both; None if it cannot be told."""
     numbers: dict[Any, int] = {v: i for i, v in enumerate(region.inputs)}
     parts: list[Any] = [tuple([str(v.aval) for v in region.inputs])]
-    for eqn in region.equations:
+    return (*parts, *_equation_keys(region.equations, numbers))
+
+
+def _equation_keys(
+    equations: tuple[Equation, ...], numbers: dict[Any, int]
+) -> Iterator[Any]:
+    """Yield what tells equations from others; their results get numbers."""
+    for eqn in equations:
         operands = tuple([_operand(atom, numbers) for atom in eqn.operands])
         for value in eqn.results:
             if value is not None:
@@ -185,8 +194,22 @@ def signature(region: Region) -> Any:
         used = tuple([value is not None for value in eqn.results])
         types = tuple([str(aval) for aval in eqn.result_avals])
         context = id(eqn.context)
-        parts.append((eqn.name, operands, used, types, _params(eqn.params), context))
-    return tuple(parts)
+        yield eqn.name, operands, used, types, _params(eqn.params), context
+
+
+@functools.lru_cache(maxsize=1024)
+def _block_key(block: Block) -> Any:
+    """Return what tells a block from others: all of it if it is small, such as `_where`."""
+    if len(block.equations) > MAX_COMPARED or block.constants or block.effects:
+        return id(block)
+    numbers: dict[Any, int] = {v: i for i, v in enumerate(block.inputs)}
+    name = str(getattr(block.debug_info, "func_name", ""))
+    return (
+        (name, block.is_closed, id(block.original)),
+        tuple([str(v.aval) for v in block.inputs]),
+        *_equation_keys(block.equations, numbers),
+        tuple([_operand(atom, numbers) for atom in block.outputs]),
+    )
 
 
 def _operand(atom: Atom, numbers: dict[Any, int]) -> Any:
@@ -201,7 +224,7 @@ def _params(params: Mapping[str, Any]) -> Any:
 
 def _param(value: Any) -> Any:
     if isinstance(value, Block):
-        return id(value)
+        return _block_key(value)
     if isinstance(value, tuple):
         return tuple([_param(item) for item in value])  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
     if isinstance(value, (bool, int, float, complex)):

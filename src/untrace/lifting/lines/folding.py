@@ -22,7 +22,9 @@ from untrace.lifting.lines.function_lines import (
     LINE,
     WORD,
     Made,
+    is_delayed,
     line_head,
+    names_in,
     parsed,
     renumbered,
     words_in,
@@ -43,8 +45,6 @@ MAX_PENDING = 16
 """Definitions that are kept back; no line of this width has room for more."""
 MAX_READS = 2
 """Uses up to which the read of an argument is repeated."""
-
-_DELAYED = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.comprehension, ast.NamedExpr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,10 @@ class _Folding:
         self, tree: ast.Expression, place: Any, is_return: bool, start: int
     ) -> list[_Pending]:
         """Choose the last pending definitions, which the expression reads in their order."""
-        read = [node.id for node in _names(tree)]
+        read = [node.id for node in names_in(tree)]
         by_name = {item.name: item for item in self.pending}
         used = [by_name[name] for name in read if name in by_name]
-        if any(isinstance(node, _DELAYED) for node in ast.walk(tree)):
+        if is_delayed(tree):
             return []
         length = start + tree.body.end_col_offset if tree.body.end_col_offset else start
         if is_return and isinstance(tree.body, ast.Name) and used == self.pending[-1:]:
@@ -204,22 +204,15 @@ def _without_reads(
 # ---- expressions -------------------------------------------------------------------
 
 
-def _names(tree: ast.Expression) -> list[ast.Name]:
-    """List the names that an expression reads, from left to right."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    return sorted(found, key=lambda node: node.col_offset)
-
-
 def replaced(text: str, tree: ast.Expression, texts: Mapping[str, str]) -> str:
     """Write expressions in the places of names, in brackets where they need them."""
+    taken = [node for node in names_in(tree) if node.id in texts]
     parents = {
         id(child): parent
-        for parent in ast.walk(tree)
+        for parent in (ast.walk(tree) if taken else ())
         for child in ast.iter_child_nodes(parent)
     }
-    for node in reversed(_names(tree)):
-        if node.id not in texts:
-            continue
+    for node in reversed(taken):
         inner = texts[node.id]
         if _level(inner) < level_at(node, parents[id(node)]):
             inner = f"({inner})"
@@ -229,6 +222,7 @@ def replaced(text: str, tree: ast.Expression, texts: Mapping[str, str]) -> str:
 
 def _level(text: str) -> int:
     """Return how tightly an expression binds; a tuple in parentheses is an atom."""
-    body = parse(text, "eval").body
+    tree = parsed(text)
+    body = (parse(text, "eval") if tree is None else tree).body
     is_closed = isinstance(body, ast.Tuple) and text.startswith("(")
     return ATOM if is_closed else level_of(body)

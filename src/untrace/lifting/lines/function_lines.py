@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,8 +45,12 @@ def line_head(found: re.Match[str]) -> str:
     return found["other"] or found["end"]
 
 
+@functools.lru_cache(maxsize=4096)
 def parsed(text: str) -> ast.Expression | None:
-    """Parse an expression; None if it is none, or its columns cannot be counted."""
+    """Parse an expression; None if it is none, or its columns cannot be counted.
+
+    The trees are kept until `forget_trees`: programs are written several times.
+    """
     if not text.isascii():  # they count bytes
         return None
     try:
@@ -59,10 +64,37 @@ def parsed_lines(lines: Sequence[str]) -> ast.Module | None:
     text = "\n".join(lines)
     if not text.isascii() or text.count("\n") >= len(lines):
         return None
+    return _parsed(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> ast.Module | None:
     try:
         return parse(text)
     except SyntaxError:
         return None
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(tree: ast.Expression) -> tuple[ast.Name, ...]:
+    """The names that an expression reads, from left to right."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return tuple(sorted(found, key=lambda node: node.col_offset))
+
+
+_DELAYED = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.comprehension, ast.NamedExpr)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_delayed(tree: ast.Expression) -> bool:
+    """Whether parts of an expression are evaluated later, or perhaps not at all."""
+    return any(isinstance(node, _DELAYED) for node in ast.walk(tree))
+
+
+def forget_trees() -> None:
+    """Let go of the trees that were kept, which take more memory than their texts."""
+    for known in (parsed, _parsed, names_in, is_delayed):
+        known.cache_clear()
 
 
 def words_in(text: str) -> list[str]:

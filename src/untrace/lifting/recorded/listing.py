@@ -86,7 +86,8 @@ def lift_recorded(
             plan.learn(program.references),
             _leave_out(captured, program, listing),
         )
-        if not (any(learnt) or plan.learn_merged(program.merged)):
+        is_repeated = program.calls_repeatedly
+        if not (any(learnt) or plan.learn_merged(program.merged, is_repeated)):
             if is_strict():
                 checks.check_defined(listing.functions, lifter.is_global)
             return listing, program

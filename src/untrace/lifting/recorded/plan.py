@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from untrace import jaxapi
+from untrace.capture.attributes import Attributes
 from untrace.folder import OWN_FOLDER
 from untrace.ir import Block
 from untrace.lifting.recorded.functions.fields import Field
@@ -38,7 +39,7 @@ from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_numbers
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
-from untrace.lifting.recorded.unify.numbers import Merged
+from untrace.lifting.recorded.unify.numbers import Likeness, Merged
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import (
     Body,
@@ -77,6 +78,7 @@ class Plan:
       handed_on: What functions return besides their results.
       made: Where arrays were made, by identity; empty until that is asked for.
       n_looked: In how many runs they were looked for.
+      attributes: What the objects hold that the program was given or made.
       hoisted: Calls inside a transformed function that are made before it, in order, by
         the call of that.
       dropped: Calls made apart from what is around them, which nothing needs.
@@ -132,6 +134,7 @@ class Plan:
     )
     made: dict[int, Made] = field(default_factory=dict[int, Made])
     n_looked: int = 0
+    attributes: Attributes = field(default_factory=Attributes)
     hoisted: dict[Call, list[Call]] = field(default_factory=dict[Call, "list[Call]"])
     dropped: set[Call] = field(default_factory=set[Call])
     short: dict[int, bool] = field(default_factory=dict[int, bool])
@@ -175,7 +178,7 @@ class Plan:
     prunes: bool = True
     mergeable: Set[str] | None = None
     merging: Set[str] = frozenset()
-    merged: dict[object, Merged] = field(default_factory=dict[object, Merged])
+    merged: dict[Likeness, Merged] = field(default_factory=dict[Likeness, Merged])
     baked: set[tuple[int, str, int]] = field(
         default_factory=set["tuple[int, str, int]"]
     )
@@ -265,9 +268,16 @@ class Plan:
         return is_more
 
     @optional(gives(False))
-    def learn_merged(self, found: Mapping[object, Merged]) -> bool:
-        """Learn which functions were merged; tell whether loops may call them now."""
-        is_more = bool(found.keys() - self.merged.keys())
+    def learn_merged(
+        self, found: Mapping[Likeness, Merged], is_repeated: Callable[[str], bool]
+    ) -> bool:
+        """Learn which functions were merged; tell whether loops may call them now.
+
+        Args:
+          found: How they were, by what they have in common (`likeness`).
+          is_repeated: Tells whether something calls those of a name more than once.
+        """
+        is_more = any(is_repeated(key[0]) for key in found.keys() - self.merged.keys())
         self.merged.update(found)
         return is_more and self.mergeable != frozenset()
 
@@ -346,14 +356,15 @@ class Plan:
         for run in roots[self.n_looked :]:
             self.made.update(made_inside(run))
         self.n_looked = len(roots)
-        found = handed_on(value, self.made, opened, whole)
+        given = self.made, whole, self.attributes
+        found = handed_on(value, opened, *given)
         more = self._hands_on(found, is_kept)
         self.n_handed += bool(more)
         if more and self.n_handed > MAX_SINGLY:
             codes = {item.bodies[0].code for item in more}
             for run in roots:
                 for used, around in used_outside(run, self.made, codes):
-                    self._hands_on(handed_on(used, self.made, around, whole), is_kept)
+                    self._hands_on(handed_on(used, around, *given), is_kept)
         return bool(more)
 
     def _hands_on(

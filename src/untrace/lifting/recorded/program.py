@@ -43,7 +43,12 @@ from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail, no_count
 from untrace.lifting.recorded.unify.names import stem_of
-from untrace.lifting.recorded.unify.numbers import Merged, give_numbers, likeness
+from untrace.lifting.recorded.unify.numbers import (
+    Likeness,
+    Merged,
+    give_numbers,
+    likeness,
+)
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
@@ -140,7 +145,7 @@ class Program:
         self.open_runs: list[Body] = []  # that functions are being written by
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
-        self.merged: dict[object, Merged] = {}
+        self.merged: dict[Likeness, Merged] = {}
         self.given_numbers: set[str] = set()  # functions that were merged before
         self.modules: set[str] = set()  # parameters that take modules of flax.nnx
         self.is_wrapper = False  # a library made what the user gave
@@ -451,6 +456,19 @@ class Program:
         drafts = [self.drafts[one] for one in functions if one in self.drafts]
         parts = (part for draft in drafts for part in draft.parts()) if left_out else ()
         return any(type(p) is Ref and p.resolved().name in left_out for p in parts)
+
+    def calls_repeatedly(self, stem: str) -> bool:
+        """Whether a function refers to those of a name several times, as turns do."""
+        return any(
+            sum(
+                isinstance(part, Global)
+                and isinstance(part.symbol, Function)
+                and stem_of(part.symbol.name) == stem
+                for part in draft.parts()
+            )
+            > 1
+            for draft in self.begun
+        )
 
     def has_effects(self, item: Call) -> bool:
         """Whether a call does more than return its result.

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.callables import given_options
 from untrace.lifting.recorded.functions.needs import Returned, narrowed
 from untrace.lifting.recorded.functions.parameters import name_inside
@@ -23,6 +24,7 @@ from untrace.lifting.recorded.naming.values import (
     has_array,
     is_array,
 )
+from untrace.lifting.recorded.terms import Global
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -136,7 +138,10 @@ def note_result(shown: Call, item: Call, statement: Statement, writer: Writer) -
     structure = jax.tree.structure(shown.result)
     key = f"jitted {id(innermost(shown.function.function))} {structure}"
     opens = not writer.program.options.keep_types
-    returned = Returned(item, shown.result, statement, key, opens)
+    function = statement.term.parts[0]
+    symbol = function.symbol if isinstance(function, Global) else None
+    draft = writer.program.drafts.get(symbol) if isinstance(symbol, Function) else None
+    returned = Returned(item, shown.result, statement, key, opens, draft)
     writer.program.references.jitted.append(returned)
 
 

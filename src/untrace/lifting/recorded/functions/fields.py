@@ -8,7 +8,7 @@ of several that hold one value that is the one with the shortest name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,7 @@ def unread_fields(
       lines: The text of its functions.
     """
     read = set(_READ.findall("\n".join(lines)))
-    whole = {node.cls for tree in shown for node in replaced_nodes(tree)}
+    whole = {cls for tree in shown for cls in _classes(tree)}
     return {
         (cls, name)
         for cls, names in classes
@@ -48,6 +48,15 @@ def unread_fields(
         for name in names
         if name not in read
     }
+
+
+def _classes(tree: Tree) -> Iterator[type]:
+    """Yield the classes of a tree's nodes, whether or not files have stand-ins for them."""
+    if isinstance(tree, Node):
+        if tree.cls is not None:
+            yield tree.cls
+        for child in tree.children:
+            yield from _classes(child)
 
 
 @optional(gives(None))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from untrace.capture.attributes import attribute_of
+from untrace.capture.attributes import Attributes
 from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
@@ -122,20 +122,27 @@ def used_outside(
 
 def handed_on(
     value: Any,
-    made: Mapping[int, Made],
     opened: Collection[Call],
+    made: Mapping[int, Made],
     whole: Callable[[Any], Any],
+    attributes: Attributes,
 ) -> dict[Call, list[HandedOn]]:
     """Return what functions have to return besides for a value that is used outside.
 
     Args:
       value: An array or a tree of arrays.
-      made: Where arrays were made, by identity.
       opened: The calls around the place where the value is used.
+      made: Where arrays were made, by identity.
       whole: Returns the tree that a flat list of leaves stands for.
+      attributes: Those of the objects that functions were given.
     """
     found: dict[Call, list[HandedOn]] = {}
-    _add(HandedOn(value, ""), made, set(opened), whole, found)
+
+    def named(array: Any, hint: str) -> str:
+        place = made[id(array)]
+        return place.name or hint or _attribute(array, place.inside, attributes)
+
+    _add(HandedOn(value, ""), made, set(opened), whole, named, found)
     return {item: _nested(_whole(parts, made)) for item, parts in found.items()}
 
 
@@ -176,6 +183,7 @@ def _add(
     made: Mapping[int, Made],
     around: set[Call],
     whole: Callable[[Any], Any],
+    named: Callable[[Any, str], str],
     found: dict[Call, list[HandedOn]],
 ) -> None:
     while type(part.value) is dict and len(part.value) == 1:
@@ -197,21 +205,19 @@ def _add(
                 done.add(item)
             elif not any(is_returned):
                 done.add(item)
-                name = hint
-                if is_array(value):
-                    name = places[0].name or hint or _attribute(value, places[0].inside)
+                name = named(value, hint) if is_array(value) else hint
                 found.setdefault(item, []).append(HandedOn(value, name, way))
     if is_array(value):
         return
     for inner in _children(part._replace(value=whole(value))):
-        _add(inner, made, done, whole, found)
+        _add(inner, made, done, whole, named, found)
 
 
-def _attribute(array: Any, inside: Sequence[Call]) -> str:
+def _attribute(array: Any, inside: Sequence[Call], attributes: Attributes) -> str:
     """Return the attribute that holds an array, of what functions made or were given."""
     for item in reversed(inside):
         given = [run.parameters.values() for run in item.bodies]
-        word = attribute_of(array, [item.result, *itertools.chain(*given)])
+        word = attributes.holding(array, [item.result, *itertools.chain(*given)])
         if word:
             return word
     return ""

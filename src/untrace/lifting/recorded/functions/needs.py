@@ -11,7 +11,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -43,6 +50,7 @@ class Returned(Subject):
       statement: The call as it is written; its targets may still be split.
       function: What all calls of the function have in common.
       opens: Whether objects in its result may be taken apart: a library calls it.
+      draft: The tree of the function, if it is known.
     """
 
     item: Call
@@ -50,6 +58,7 @@ class Returned(Subject):
     statement: Statement
     function: Hashable
     opens: bool
+    draft: Draft | None
 
     @property
     def subject(self) -> str:
@@ -124,45 +133,110 @@ def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
         are added.
     """
     missed = {item for name, item in references.lost if name in references.paths}
+    returned = [*references.kept, *references.jitted]
     groups: list[list[Returned]] = []
-    for group in _by_function([*references.kept, *references.jitted]).values():
+    for group in _by_function(returned).values():
         if any(kept.item in whole | missed for kept in group):
             whole.update(kept.item for kept in group)
         else:
             groups.append(group)
-    left = {name: Counter(paths) for name, paths in references.paths.items()}
+    uses = _Uses(references)
     found: dict[Call, Need] = {}
-    forgotten: set[int] = set()
     while True:
-        read = {name: [p for p in paths if paths[p]] for name, paths in left.items()}
+        read = uses.read()
         for group in groups:
             need = part_needed(group[0], group, read)
             if isinstance(need, tuple):
                 found.update({kept.item: need for kept in group})
-        vain = [ref for kept in references.kept for ref in _in_vain(kept, found)]
-        waiting = [ref for ref in vain if id(ref) not in forgotten]
-        if not waiting:
+        # All of them, since each may be of more than one call.
+        if not any([uses.narrow(kept, found.get(kept.item)) for kept in returned]):
             return found
-        forgotten |= set(map(id, waiting))
-        for ref in waiting:  # which grows by what is computed for nothing else
-            known = ref.resolved()
-            paths = left.get(known.name, Counter())  # loops have names of their own
-            paths[known.path] -= 1
-            if not any(paths.values()):
-                waiting += references.made.get(known.name, [])
 
 
-def _in_vain(kept: Kept, found: Mapping[Call, Need]) -> list[Ref]:
-    """Return what a function returns that no call of it needs, where that is plain."""
-    need, result = found.get(kept.item), kept.draft.result
-    if not isinstance(need, tuple) or result is None or type(kept.result) is not tuple:
-        return []
-    before, *parts = [*result.parts, ""]
-    members, commas = parts[:-2:2], parts[1:-2:2]
-    if before != "(" or len(members) != len(need) or {*commas} - {", "}:
-        return []
-    pairs = zip(members, need)
-    return [part for part, n in pairs if n is False and isinstance(part, Ref)]
+class _Uses:
+    """What is read of each name, if functions return no more than what is needed.
+
+    Attributes:
+      left: The paths that are read, by name, with how many references there are of each.
+    """
+
+    def __init__(self, references: References) -> None:
+        self.made = references.made
+        self.left = {name: Counter(paths) for name, paths in references.paths.items()}
+        # The paths that are left of a reference, by its `id`.
+        self._paths: dict[int, list[str]] = {}
+
+    def read(self) -> dict[Name, list[str]]:
+        """Return the paths that are read of each name."""
+        left = self.left.items()
+        return {name: [p for p in paths if paths[p] > 0] for name, paths in left}
+
+    def narrow(self, kept: Returned, need: Need | None) -> bool:
+        """Read only what is needed of what a function returns; tell whether that is new."""
+        if not isinstance(need, tuple) or kept.draft is None:
+            return False
+        parts = _returned(kept.draft.result, kept.result, need)
+        return any([self._read(ref, paths) for ref, paths in parts])
+
+    def _read(self, ref: Ref, accesses: Sequence[str]) -> bool:
+        """Read only some parts of a reference, and of what is computed for it alone."""
+        known = ref.resolved()
+        paths = [known.path + access for access in accesses]
+        before = self._paths.get(id(ref), [known.path])
+        if paths == before:
+            return False
+        self._paths[id(ref)] = paths
+        left = self.left.setdefault(known.name, Counter())  # loops have their own names
+        left.subtract(before)
+        left.update(paths)
+        if not paths and not any(left.values()):
+            for inner in self.made.get(known.name, ()):
+                self._read(inner, ())
+        return True
+
+
+def _returned(
+    term: Term | None, result: Any, need: tuple[Need, ...]
+) -> Iterator[tuple[Ref, list[str]]]:
+    """Yield the references that a function returns, where that is plain, with what is needed.
+
+    Args:
+      term: What it returns.
+      result: The value of that.
+      need: What calls need of it.
+    """
+    parts: list[Part] = [] if term is None else term.parts
+    if len(parts) == 1 and isinstance(parts[0], Ref):
+        yield parts[0], _accesses(result, need)
+    elif type(result) is tuple and len(result) == len(need):
+        items = _items(parts)
+        for item, value, one in zip(items, result, need):
+            if len(items) == len(need) and len(item) == 1 and isinstance(item[0], Ref):
+                yield item[0], _accesses(value, one)
+
+
+def _items(parts: Sequence[Part]) -> list[list[Part]]:
+    """List the items of a tuple; nothing for what is none, or has strings in it."""
+    items, depth = list[list[Part]]([[]]), 0
+    for part in parts[1:-1]:
+        if part == ", " and not depth:
+            items.append([])
+            continue
+        items[-1].append(part)
+        if isinstance(part, str):
+            if "'" in part or '"' in part:
+                return []
+            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+    return items if parts[:1] == ["("] and parts[-1] in (")", ",)") else []
+
+
+def _accesses(value: Any, need: Need) -> list[str]:
+    """List the accesses to the parts of a value that are needed."""
+    parts = members(value, is_array) if isinstance(need, tuple) else []
+    if not isinstance(need, tuple) or len(parts) != len(need):
+        return [] if need is False else [""]
+    pairs = zip(parts, need)
+    return [key + p for (key, part), one in pairs for p in _accesses(part, one)]
 
 
 @optional(gives(True))

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.attributes import attribute_of
+from untrace.capture.attributes import Attributes
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import with_numbers
@@ -355,14 +355,16 @@ def _is_constructible(value: Any) -> bool:
     return is_array(value) or is_plain(value)
 
 
-def _attribute(origin: Name, path: Sequence[str], holders: Sequence[Any]) -> str:
+def _attribute(
+    origin: Name, path: Sequence[str], holders: Sequence[Any], attributes: Attributes
+) -> str:
     """Return the attribute that holds what has no name of its own; "" if none does.
 
     A result that nobody named is called so in the function that made it, too.
     """
     is_named = index_of(path[-1]) is None if path else origin.is_given
     held = None if is_named else part_of(origin.held, "".join(path))
-    word = attribute_of(held, holders) if is_array(held) else ""
+    word = attributes.holding(held, holders) if is_array(held) else ""
     if word and not path:
         origin.hint = identifier(word)
     return word and identifier(word)
@@ -442,7 +444,8 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
                 hint = last_word(shared)
             elif n_trees == 1:
                 hint = "params"
-        word = "" if is_tree else _attribute(origin, shared, holders)
+        attributes = writer.program.plan.attributes
+        word = "" if is_tree else _attribute(origin, shared, holders, attributes)
         if word:
             hint = word
         if is_tree and hint in writer.program.modules and has_params:

@@ -12,7 +12,12 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.copies import share_names
 from untrace.lifting.recorded.unify.keys import alike_but_for_keys, give_parts
 from untrace.lifting.recorded.unify.names import close_gaps, stem_of
-from untrace.lifting.recorded.unify.numbers import Merged, likeness, merge_numbers
+from untrace.lifting.recorded.unify.numbers import (
+    Likeness,
+    Merged,
+    likeness,
+    merge_numbers,
+)
 from untrace.lifting.recorded.unify.optional_functions import give_none
 from untrace.optional import makes, optional
 
@@ -21,7 +26,7 @@ from untrace.optional import makes, optional
 def merge_alike(
     functions: list[Function],
     main: Function,
-    found: dict[object, Merged],
+    found: dict[Likeness, Merged],
     makes_keys: bool = True,
     may_merge: Callable[[str], bool] = lambda stem: True,
 ) -> set[str]:
@@ -51,13 +56,13 @@ def merge_alike(
 def _merge_groups(
     functions: list[Function],
     main: Function,
-    found: dict[object, Merged],
+    found: dict[Likeness, Merged],
     may_merge: Callable[[str], bool],
     takes_copies: bool = False,
 ) -> set[str]:
     """Merge functions that differ in numbers, or in nothing if copies are taken, too."""
     stems = [stem_of(function.name) for function in functions]
-    groups: dict[object, list[Function]] = {}
+    groups: dict[Likeness, list[Function]] = {}
     for function, stem in zip([*functions], stems):
         if not function.after and stems.count(stem) > 1 and may_merge(stem):
             groups.setdefault(likeness(function), []).append(function)
@@ -92,7 +97,7 @@ def _merge_parts(
 def _merge_lacking(
     functions: list[Function],
     main: Function,
-    found: dict[object, Merged],
+    found: dict[Likeness, Merged],
     makes_keys: bool,
     may_merge: Callable[[str], bool],
 ) -> set[str]:

@@ -65,7 +65,11 @@ class Merged:
     rests: tuple[tuple[int, int], ...]
 
 
-def likeness(function: Function) -> object:
+Likeness = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+"""What functions share that differ in numbers at most; their name comes first."""
+
+
+def likeness(function: Function) -> Likeness:
     """Return what functions share that differ in numbers at most."""
     body = body_of(function)
     blank = body.edited(edits_of(body, dict.fromkeys(numbers_of(function), "0")))
