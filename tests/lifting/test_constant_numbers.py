@@ -81,7 +81,7 @@ def passed_beside(x, dt=0.3):
         (global_variable, ["return dt * x * SCALE"]),
         (unpacked, ["return ((x * a + dt) * dt + d) * dt"]),
         (in_turns, ["for scale in (0.3, 0.4):\n        x = jnp.sin(x * scale)\n"]),
-        (closed_over, ["return jnp.cos(carry * 0.3) * dt, None"]),
+        (closed_over, ["scale = 0.3\n", "return jnp.cos(carry * scale) * dt, None"]),
         (in_formula, ["return x * (scale * dt)"]),
         (chosen, ["return x * dt"]),
         (beside, ["jnp.where(x > 0.3, 0.3, dt) + jnp.where(x > dt, dt, 0.3)"]),
@@ -172,3 +172,43 @@ def test_numbers_that_variables_hold_are_theirs():
     assert "speed - dt * m * g * length * jnp.sin(angle)" in text, text
     text = str(untrace.source(pendulum, anonymous=True)((X, X)))
     assert "length" not in text and "0.05" in text, text
+
+
+def closes_over(x):
+    dt = 0.05
+    m = 1.5
+
+    def step(x, _):
+        def force(y):
+            return -m * jnp.sin(y)
+
+        return x + dt * jax.vmap(force)(x) / m, None
+
+    return jax.lax.scan(step, x, None, length=3)[0] * dt
+
+
+def called_twice(x):
+    return scales(x) + scales(x + 1)
+
+
+def scales(x):
+    rate = 0.3
+    return jax.vmap(lambda row: row * rate + jnp.sin(row) / rate)(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (closes_over, ["    dt = 0.05", "    m = 1.5", "return -m * jnp.sin(y)"]),
+        (closes_over, ["x + dt * jax.vmap(force)(x) / m", "[0] * dt"]),
+        (
+            called_twice,
+            ["    rate = 0.3\n    return jax.vmap(lambda row: row * rate +"],
+        ),
+    ],
+)
+def test_inner_functions_see_the_numbers_of_variables_around(function, lines):
+    source = untrace.source(function)(X)
+    assert source.report.strength == "identical", str(source.report)
+    for line in lines:
+        assert line in source.text, source.text

@@ -38,7 +38,6 @@ from untrace.recovery.properties import property_value
 from untrace.recovery.record import Body, Formula, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
-    Assigned,
     Position,
     Variables,
     is_tuple,
@@ -282,7 +281,7 @@ def _variable(
     if type(value) not in _FLOATS:
         return _number(value, is_constant)
     if is_constant and not is_folded:
-        return _literal(name, value, assigned, caller)
+        return _literal(name, value, variables, caller)
     made = (
         _formula(assigned.value, caller, around, depth + 1)
         if assigned is not None
@@ -295,19 +294,22 @@ def _variable(
 
 
 def _literal(
-    name: str, value: float, assigned: Assigned | None, caller: _Caller
+    name: str, value: float, variables: Variables | None, caller: _Caller
 ) -> Formula | None:
     """Return a variable of the user's function that is assigned a number, `dt = 0.05`.
 
-    One of a function around is that number, and so are those of a library.
+    It may be one of a function around. Those of a library are the number.
     """
     code = caller.frame.f_code
-    is_own = is_local(name, caller.frame) and name not in listing_of(code).free
+    owner = variables.owner(name) if variables is not None else None
+    assigned = owner.assigned.get(name) if owner is not None else None
     is_plain = assigned is not None and isinstance(assigned.value, _LITERALS)
-    if type(value) is not float or not (is_own and is_plain) or is_library(code):
+    is_known = is_plain and is_local(name, caller.frame) and not is_library(code)
+    if type(value) is not float or not is_known:
         return _number(value, is_constant=True)
     number = Formula(value, is_constant=True)
-    return Formula(value, "=", (number,), name, is_constant=True, is_read_again=True)
+    made = Formula(value, "=", (number,), name, is_constant=True, is_read_again=True)
+    return replace(made, is_outer=name in listing_of(code).free)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -39,6 +39,8 @@ def formula_term(formula: Formula, writer: Writer) -> Term | None:
 def _depends(formula: Formula, writer: Writer) -> bool:
     if formula.array is not None:
         return _array(formula, writer) is not None
+    if _is_literal(formula) and formula.is_outer:
+        return _outer(formula, writer) is not None
     if formula.is_read_again and formula.symbol == "=":
         return True
     if _is_of_function(formula):
@@ -174,6 +176,10 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         outer = _outer(formula, writer)
         if outer is None:
             return writer.number(formula.value)
+        if _is_literal(formula):
+            made = _variable(replace(formula, is_outer=False), outer)
+            (ref,) = made.refs()
+            return writer.reach((ref.name, ""))
         _variable(replace(formula, is_outer=False), outer)
         found = writer.find_integer(formula.name, int(formula.value))
         return writer.ref(found) if found else writer.number(formula.value)
@@ -232,11 +238,18 @@ def shape_of(array: Term, part: Bounds) -> Term:
 
 
 def _outer(formula: Formula, writer: Writer) -> Writer | None:
-    """Return what writes the function around in which the arrays of a formula are known."""
+    """Return what writes the function around in which the arrays of a formula are known.
+
+    Of a variable that is assigned a number it is the function that has this variable.
+    """
     arrays = list(formula.arrays())
     around = writer if arrays else writer.around()
     while around is not None:
-        if all(around.values.find(id(array)) is not None for array in arrays):
+        code = around.draft.code
+        if _is_literal(formula):
+            if code is not None and formula.name in code.co_cellvars:
+                return around
+        elif all(around.values.find(id(array)) is not None for array in arrays):
             return around
         around = around.around()
     return None
