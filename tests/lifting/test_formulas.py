@@ -700,3 +700,15 @@ def test_defaults_of_public_functions_are_no_numbers_of_the_source():
     assert src.report.strength == "identical", str(src.report)
     assert inspect.getsource(conv) in src.text, src.text
     assert "conv(conv(x, w), w, 2)" in src.text, src.text
+
+
+def test_a_number_that_only_a_loop_counts_to():
+    def program(x, n=3, unused=4):
+        for _ in range(n):
+            x = jnp.sin(x) * 0.5
+        return x
+
+    src = untrace.source(program)(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "    n = 3\n    for _ in range(n):\n" in src.text, src.text
+    assert "unused" not in src.text and "without a step" not in src.text

@@ -48,8 +48,16 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
         dropped = {*dead}
         if keeps_turns:
             dropped.difference_update(_of_last_turns(draft.statements, dead))
+            numbers = {n for n in dead if _is_number(draft.statements[n])}
+            dropped -= numbers  # loops may count to them
         statements = enumerate(draft.statements)
         draft.statements = [one for n, one in statements if n not in dropped]
+
+
+def _is_number(statement: Statement) -> bool:
+    """Whether a statement assigns a number to a variable: `n = 3`."""
+    is_text = all(isinstance(part, str) for part in statement.term.parts)
+    return is_text and isinstance(statement.targets, Name) and not statement.nested
 
 
 def _drop_in(loop: Loop) -> None:
