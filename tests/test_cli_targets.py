@@ -46,7 +46,7 @@ def shown(*args):
 
 def test_function_of_a_file_is_called_with_its_own_examples(model):
     text = shown(f"{model}:f")
-    assert text == "def f(x):\n    return jnp.sin(x) * 2.0"
+    assert text == "def f(x):\n    scale = 2.0\n    return jnp.sin(x) * scale"
 
 
 @pytest.mark.parametrize("examples", ["(1.0,)", "[1.0]", "1.0", "{'x': 1.0}"])

@@ -73,7 +73,8 @@ def name_arguments(
     call.shape_parts = shape_parts(frame, body)
     call.items = array_items(frame, flat)
     sizes = [size for part in call.shape_parts for size in part.sizes]
-    call.formulas = formulas(frame, _written(call, given), body, sizes, near)
+    written = given if near is not None else _written(call, given)
+    call.formulas = formulas(frame, written, body, sizes, near)
     call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])

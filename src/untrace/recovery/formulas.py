@@ -86,7 +86,7 @@ def formulas(
       near: The frame that makes the call, if there is code between: what stands in its
         expression is not what the caller gave it.
     """
-    numbers = [v for v in flattened(values) if type(v) in _NUMBERS]
+    numbers = [v for v in flattened(values, True) if type(v) in _NUMBERS]
     own = set() if near is None else _literals(near.f_code, near.f_lasti)
     numbers = [v for v in numbers if repr(v) not in own]
     if not numbers:

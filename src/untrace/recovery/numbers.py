@@ -159,22 +159,24 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
     return number_key(value)
 
 
-def flattened(values: Iterable[Any], depth: int = 0) -> list[Any]:
+def flattened(
+    values: Iterable[Any], with_integers: bool = False, depth: int = 0
+) -> list[Any]:
     """List what a call was given, with the parts of indices and the floats of short lists.
 
-    A list of integers is a shape.
+    Integers of these are sizes and axes as a rule, which are counted where all have to be.
     """
     found: list[Any] = []
     for value in values:
         kind = type(value)
         if kind is tuple:
-            found += flattened(value, depth)
+            found += flattened(value, with_integers, depth)
         elif kind is slice:
             found += value.start, value.stop, value.step
         elif kind is list and len(value) <= MAX_LISTED and depth <= MAX_NESTED:
-            listed = flattened(value, depth + 1)
-            is_shape = all(type(v) is int for v in value)
-            found += [value, *(v for v in listed if is_shape or type(v) in _FLOATS)]
+            listed = flattened(value, with_integers, depth + 1)
+            wanted = _NUMBERS if with_integers else _FLOATS
+            found += [value, *(v for v in listed if type(v) in wanted)]
         else:
             found.append(value)
     return found

@@ -85,7 +85,7 @@ def define(
         raise Unwritable(f"`{body.code.co_name}` was not run where it calls itself")
     program.open_runs.append(body)
     try:
-        _write_run(body, dropped, inner)
+        _write_run(body, dropped, inner, is_decorated=bool(decorators))
     finally:
         program.open_runs.pop()
     used = {p.name.hint for p in draft.parameters if p.name.uses or p.name.captured}
@@ -213,7 +213,9 @@ def _see(name: Name, term: Term) -> None:
     ref.name.captured = True
 
 
-def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
+def _write_run(
+    body: Body, dropped: frozenset[str], writer: Writer, is_decorated: bool = False
+) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
     draft.code = None if is_library(body.code) else body.code
@@ -223,7 +225,9 @@ def _write_run(body: Body, dropped: frozenset[str], writer: Writer) -> None:
     writer.body(body.calls)
     name_locals(body.locals, writer)
     name_results(body.result, body.locals, writer)
-    draft.result = writer.value(without_objects(body.result))
+    # What is above it may take a function, as `jax.custom_gradient` does.
+    result = body.result if is_decorated else without_objects(body.result)
+    draft.result = writer.value(result)
     draft.parameters = with_used_defaults(draft.parameters)
     named = {p.name: p.name.held for p in draft.parameters}
     shown = [value for name, value in named.items() if name.hint not in dropped]
