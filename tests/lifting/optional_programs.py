@@ -198,8 +198,9 @@ def closures(x, tree, slots):
     row = jnp.sin(x)
     keys = jax.tree.unflatten(structure, list(jnp.stack([row] * len(leaves)) * 2))
     keys = jax.tree.map(jnp.sum, keys)
+    scaled = jax.tree.unflatten(structure, [jnp.sin(leaf) / 2 for leaf in leaves])
     rows = jax.vmap(unit)(x), jax.vmap(unit)(2 * x), jax.lax.map(unit, x)
-    return rows, shapes, kinds, keys, average(x, 0.9)
+    return rows, shapes, kinds, keys, scaled, average(x, 0.9)
 
 
 TREE = {"a": np.ones((4, 2, 3), np.float32), "b": np.ones((4, 2), np.float32)}

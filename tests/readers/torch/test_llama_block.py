@@ -55,7 +55,7 @@ def test_caches_are_state_that_goes_in_and_comes_out(source):
     assert "def transformer_block(params, buffers, x, freqs_cis, mask):" in text
     written = 'buffers["cache_k"].at[:bsz, start_pos : start_pos + seqlen].set(xk)'
     assert written in text
-    assert "START_POS = 0" in text
+    assert "    start_pos = 0\n" in text
     assert [error.name for error in source.parity.buffers] == [
         'buffers["attention"]["cache_k"]',
         'buffers["attention"]["cache_v"]',
