@@ -86,7 +86,9 @@ def formulas(
       near: The frame that makes the call, if there is code between: what stands in its
         expression is not what the caller gave it.
     """
-    numbers = [v for v in flattened(values, True) if type(v) in _NUMBERS]
+    # Lists that code between has made are none of the caller's.
+    listed = flattened(values, lambda _: near is None)
+    numbers = [v for v in listed if type(v) in _NUMBERS]
     own = set() if near is None else _literals(near.f_code, near.f_lasti)
     numbers = [v for v in numbers if repr(v) not in own]
     if not numbers:

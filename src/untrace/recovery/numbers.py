@@ -159,23 +159,33 @@ def _key(value: Any, is_turning: bool) -> NumberKey | None:
     return number_key(value)
 
 
-def flattened(
-    values: Iterable[Any], with_integers: bool = False, depth: int = 0
-) -> list[Any]:
-    """List what a call was given, with the parts of indices and the floats of short lists.
+def is_shape(value: list[Any]) -> bool:
+    """Whether a list is of integers alone."""
+    return all(type(one) is int for one in value)
 
-    Integers of these are sizes and axes as a rule, which are counted where all have to be.
+
+def flattened(
+    values: Iterable[Any],
+    has_integers: Callable[[list[Any]], bool] = is_shape,
+    depth: int = 0,
+) -> list[Any]:
+    """List what a call was given, with the parts of indices and the numbers of short lists.
+
+    Args:
+      values: What it was given.
+      has_integers: Whether the integers of a list count.
+      depth: How many lists there are around.
     """
     found: list[Any] = []
     for value in values:
         kind = type(value)
         if kind is tuple:
-            found += flattened(value, with_integers, depth)
+            found += flattened(value, has_integers, depth)
         elif kind is slice:
             found += value.start, value.stop, value.step
         elif kind is list and len(value) <= MAX_LISTED and depth <= MAX_NESTED:
-            listed = flattened(value, with_integers, depth + 1)
-            wanted = _NUMBERS if with_integers else _FLOATS
+            listed = flattened(value, has_integers, depth + 1)
+            wanted = _NUMBERS if has_integers(value) else _FLOATS
             found += [value, *(v for v in listed if type(v) in wanted)]
         else:
             found.append(value)
