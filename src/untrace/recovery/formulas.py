@@ -34,7 +34,7 @@ from untrace.recovery.expressions import (
 from untrace.recovery.held_before import array_at
 from untrace.recovery.instructions import listing_of
 from untrace.recovery.numbers import array_of, flattened
-from untrace.recovery.properties import property_value
+from untrace.recovery.properties import BINARY, property_value
 from untrace.recovery.record import Body, Formula, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.variables import (
@@ -49,14 +49,6 @@ from untrace.recovery.variables import (
 from untrace.syntax.precedence import SYMBOLS
 
 MAX_DEPTH = 8
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "**": operator.pow,
-    "//": operator.floordiv,
-}
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 _UFUNCS = frozenset(k for k, held in vars(np).items() if type(held) is np.ufunc)
 _FLOATS = (float, np.float64)
@@ -207,8 +199,8 @@ def _formula(
     if size_taken(node) is not None:
         return _size_of(node, caller)
     symbol = SYMBOLS[type(node.op)] if isinstance(node, ast.BinOp) else ""
-    if isinstance(node, ast.BinOp) and symbol in _BINARY:
-        compute = _BINARY[symbol]
+    if isinstance(node, ast.BinOp) and symbol in BINARY:
+        compute = BINARY[symbol]
         operands = [node.left, node.right]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         symbol, compute, operands = "-", operator.neg, [node.operand]

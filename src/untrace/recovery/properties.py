@@ -14,17 +14,19 @@ from collections.abc import Callable
 from typing import Any
 
 from untrace.recovery.expressions import source_tree, static_attribute
+from untrace.syntax.precedence import SYMBOLS
 
 MAX_DEPTH = 8
 _Number = int | float
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "**": operator.pow,
+    "//": operator.floordiv,
 }
+"""What operators compute, by how they are written."""
 
 
 def property_value(held: property, owner: Any, depth: int = 0) -> _Number | None:
@@ -63,12 +65,15 @@ def _evaluated(
         if isinstance(value, property):
             return property_value(value, holder, depth + 1)
         return _number(value)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+    compute = (
+        BINARY.get(SYMBOLS[type(node.op)]) if isinstance(node, ast.BinOp) else None
+    )
+    if isinstance(node, ast.BinOp) and compute is not None:
         left = _evaluated(node.left, name, owner, depth)
         right = _evaluated(node.right, name, owner, depth)
         if left is not None and right is not None:
             try:
-                return _number(_BINARY[type(node.op)](left, right))
+                return _number(compute(left, right))
             except ArithmeticError:
                 return None
     return None
