@@ -712,3 +712,29 @@ def test_a_number_that_only_a_loop_counts_to():
     assert src.report.strength == "identical", str(src.report)
     assert "    n = 3\n    for _ in range(n):\n" in src.text, src.text
     assert "unused" not in src.text and "without a step" not in src.text
+
+
+def test_a_parameter_that_gets_another_value_is_no_variable_of_its_default():
+    def program(x, dt=0.1):
+        for dt in (0.1, 0.2, 0.3):
+            x = jnp.sin(x + dt)
+        return x
+
+    src = untrace.source(program)(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "for dt in (0.1, 0.2, 0.3):\n        x = jnp.sin(x + dt)" in src.text, (
+        src.text
+    )
+
+
+def test_properties_of_no_plain_function_are_passed_over():
+    class Odd:
+        size = property(lambda: 3)
+        other = property()
+
+    odd = Odd()
+
+    def program(x):
+        return x * (0.5 if x is None else 1.5) + (odd.size if x is None else 0.25)
+
+    assert untrace.source(program)(X).report.strength == "identical"

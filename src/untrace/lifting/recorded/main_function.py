@@ -34,7 +34,9 @@ from untrace.recovery.classifying import is_handed_over, passes_on
 from untrace.recovery.defaults import all_defaults
 from untrace.recovery.docstrings import docstring_of
 from untrace.recovery.functions import innermost, peel
+from untrace.recovery.instructions import instructions_of
 from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.targets import stored
 from untrace.recovery.unflattening import unflattening
 from untrace.syntax.names import identifier
 
@@ -123,10 +125,13 @@ def _hold_numbers(run: Body, captured: Captured, writer: Writer) -> None:
     """Write the numbers that parameters held which are fixed, or by default: `dt = 0.001`.
 
     They are variables, and no parameters: what the program does with others is not known.
+    What the function itself gives another value is left out.
     """
     given = {parameter.name for parameter in captured.parameters}
+    changed = {n for one in instructions_of(run.code)[0] for n in stored(one)}
     for name, value in run.parameters.items():
-        if type(value) in (int, float) and identifier(name, "arg") not in given:
+        is_left = identifier(name, "arg") not in given and name not in changed
+        if type(value) in (int, float) and is_left:
             held = number_name(name, value, writer)
             text = text_term(spell_float(value))
             writer.draft.statements.append(Statement(held, text))
