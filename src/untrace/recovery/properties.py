@@ -33,8 +33,11 @@ def property_value(held: property, owner: Any, depth: int = 0) -> _Number | None
     """Return the number that a property of an object gives; None if it is not plain."""
     if not isinstance(held.fget, types.FunctionType) or depth > MAX_DEPTH:
         return None
-    returned = _returned(held.fget.__code__)
-    return _evaluated(returned, held.fget.__code__.co_varnames[0], owner, depth)
+    code = held.fget.__code__
+    returned = _returned(code)
+    if returned is None:
+        return None
+    return _evaluated(returned, code.co_varnames[0], owner, depth)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -53,9 +56,7 @@ def _returned(code: types.CodeType) -> ast.expr | None:
     return None
 
 
-def _evaluated(
-    node: ast.expr | None, name: str, owner: Any, depth: int
-) -> _Number | None:
+def _evaluated(node: ast.expr, name: str, owner: Any, depth: int) -> _Number | None:
     """Evaluate arithmetic on numbers and on attributes of what the parameter holds."""
     if isinstance(node, ast.Constant):
         return _number(node.value)
