@@ -144,12 +144,14 @@ def bound_values(function: Any, body: Body) -> dict[str, Any]:
     is_users = not is_library(body.code) and body.code.co_name != "<lambda>"
     if not (isinstance(function, functools.partial) and is_users):
         return {}
-    code, args = body.code, function.args
-    is_plain = type(function) is functools.partial and len(args) <= code.co_argcount
-    if function.func is not innermost(function) or not is_plain:
+    if function.func is not innermost(function):
         return {}
-    held = {n: v for n, v in zip(code.co_varnames, args) if has_array(v)}
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    code, args = body.code, function.args
+    names: Sequence[str] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # One of JAX is a tree, whose arrays are those of the call around.
+    if type(function) is not functools.partial or len(args) > code.co_argcount:
+        names = ()
+    held = {n: v for n, v in zip(names, args) if has_array(v)}
     for name, value in function.keywords.items():
         if type(value) is float or (has_array(value) and name in names):
             held[name] = value
