@@ -102,6 +102,8 @@ class Plan:
       levels: Which of the names that they may have functions of libraries have.
       faults: Notes on calls that are no functions of their own by a fault of ours.
       places: Where functions of users and libraries were called, by the id of their code.
+      passed: The user's functions that are passed to transformations, by the id of their
+        code; found when asked for.
       whole: Parameters of libraries' functions that take objects which have no name in
         the callers: they are built there, because the functions need all of them.
       varying: Attributes of a library's classes that are arrays in some objects.
@@ -170,6 +172,7 @@ class Plan:
     places: dict[int, set[Place | None]] = field(
         default_factory=dict[int, "set[Place | None]"]
     )
+    passed: Set[int] | None = None
     whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
     varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
     numbered: set[type] = field(init=False)
@@ -295,6 +298,14 @@ class Plan:
         """Whether the user's own function is called by Python, and not transformed."""
         self._read_calls()
         return not is_library(code) and id(code) in self.places
+
+    def is_passed(self, code: types.CodeType) -> bool:
+        """Whether the user's own function is passed to a transformation."""
+        if self.passed is None:
+            calls = calls_inside(self.recording)
+            runs = [run for item in calls if not item.is_own for run in item.bodies]
+            self.passed = {id(run.code) for run in runs if not is_library(run.code)}
+        return id(code) in self.passed
 
     def is_called_again(self, code: types.CodeType, n_places: int = 2) -> bool:
         """Whether a function was called from several places."""

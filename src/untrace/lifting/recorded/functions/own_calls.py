@@ -74,14 +74,16 @@ def write_own_call(item: Call, writer: Writer) -> None:
 
 
 def _write_kept(item: Call, body: Body, writer: Writer) -> None:
-    """Define a function of the module, and call it."""
+    """Define a function of the module, or one that the program passes on, and call it."""
     program = writer.program
     shown = program.plan.shown(item)
     draft = start(body, program.plan.levels, is_called=True)
+    is_nested = _stays_inside(body.code, writer)
     inner = Writer(
         program,
         draft,
-        caller=writer,
+        parent=writer if is_nested else None,
+        caller=None if is_nested else writer,
         is_library=is_library(body.code),
         setting=body.setting,
     )
@@ -102,6 +104,10 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
     program.finish(draft)
     stars = {} if inner.is_library else _stars(body.code)
     arguments = _arguments(made, inner, writer, stars, item)
+    if is_nested:
+        writer.assign(item, call(writer.nest(draft), arguments), shown)
+        writer.lose(item, shown)
+        return
     passed: dict[str, str] = {}
     numbers = _numbers(body, item.turn, program.plan)
     in_keys = {n: v for n, v in body.parameters.items() if _text(v) in numbers}
@@ -127,6 +133,16 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
             *(draft, writer.draft, arguments, list(term.parts), caller),
         )
         program.references.kept.append(kept)
+
+
+def _stays_inside(code: types.CodeType, writer: Writer) -> bool:
+    """Whether a function is defined inside of its caller, which also passes it on.
+
+    It closes over what it needs then, however it is called.
+    """
+    around = writer.draft.code
+    is_inner = around is not None and any(one is code for one in around.co_consts)
+    return is_inner and writer.program.plan.is_passed(code)
 
 
 def _text(held: Any) -> str:
