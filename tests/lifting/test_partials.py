@@ -36,7 +36,7 @@ def test_partials_that_bind_nothing_are_what_they_wrap():
     assert "partial" not in text and "jax.vmap(jax.grad(lambda x: loss(w, x)))" in text
 
 
-def test_bound_arguments_that_are_fixed_are_left_out():
+def test_bound_floats_are_arguments_of_derivatives():
     def scaled(scale, w, x):
         return loss(w, x) * scale
 
@@ -45,7 +45,8 @@ def test_bound_arguments_that_are_fixed_are_left_out():
         return jax.vmap(partial(gradient, w))(xs)
 
     text = recover(program, X[1], X)
-    assert "jax.vmap(functools.partial(jax.grad(scaled), w))(xs)" in text
+    gradient = "functools.partial(jax.grad(scaled, argnums=1), 2.0, w)"
+    assert f"jax.vmap({gradient})(xs)" in text
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

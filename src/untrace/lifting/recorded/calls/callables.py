@@ -46,7 +46,12 @@ from untrace.recovery.functions import Layer, already_bound, innermost, peel
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
+_OF_PYTHON = frozenset({"function", "method", "partial"})
 _DECORATORS = frozenset({"jit", "checkpoint", "pmap"})
+# Those that hand floats on as they are, unless these are differentiated or batched.
+_HAND_ON = frozenset(
+    {"grad", "hessian", "jacfwd", "jacrev", "value_and_grad", "vmap"},
+)
 # Those whose function takes the arguments of the call.
 _SAME_ARGUMENTS = frozenset(
     {
@@ -333,7 +338,7 @@ def _inner(
 ) -> Term:
     """Write the function that a transformation was given."""
     layer = peel(made.function)
-    is_plain = layer is not None and layer.kind in ("function", "method", "partial")
+    is_plain = layer is not None and layer.kind in _OF_PYTHON
     is_plain = is_plain and _bound(layer) is None
     if is_plain and public_name(made.function) is None:
         body = writer.program.runs.last(made.function, bodies)
@@ -341,6 +346,7 @@ def _inner(
             return define(
                 *(made.function, body, writer),
                 drops_static=made.maker[1] in _SAME_ARGUMENTS,
+                kept=_floats_given(made, body),
                 is_called=is_called,
                 is_jitted=made.maker[1] == "jit",
             )
@@ -402,7 +408,8 @@ def _fixed_arguments(
     body = writer.program.runs.given_to(made, bodies)
     if body is None:
         return frozenset()
-    static = static_names(body) | default_names(made.function, body)
+    static = static_names(body) - _floats_given(made, body)
+    static |= default_names(made.function, body)
     names = list(body.parameters)
     if body.opened is None:  # then they are those of a call, not of the function
         n_bound, _ = already_bound(made.function)
@@ -412,6 +419,24 @@ def _fixed_arguments(
         items = enumerate(spread_items(body), len(names))
         fixed |= {i for i, item in items if is_left_out(item)}
     return frozenset(fixed)
+
+
+def _floats_given(made: jaxapi.Transformed, body: Body) -> frozenset[str]:
+    """Return the parameters of the user's function that are given floats as they are."""
+    function: Any = made
+    layer = peel(function)
+    while layer is not None and layer.kind == "transformed":
+        if layer.value.maker[1] not in _HAND_ON:
+            return frozenset()
+        function = layer.inner
+        layer = peel(function)
+    is_named = body.code.co_name != "<lambda>" and not is_library(body.code)
+    if layer is None or layer.kind not in _OF_PYTHON or not is_named:
+        return frozenset()
+    plain = innermost(function)
+    if plain is None or plain.__code__ is not body.code:
+        return frozenset()
+    return frozenset({n for n, v in body.parameters.items() if type(v) is float})
 
 
 def _option_terms(

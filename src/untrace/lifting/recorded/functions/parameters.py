@@ -57,7 +57,8 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
     keywords = code.co_varnames[n : n + code.co_kwonlyargcount]
     flags = code.co_flags
     names = list(values)
-    last = max([i for i, name in enumerate(names) if name not in dropped], default=-1)
+    plain = [i for i, name in enumerate(names) if name not in keywords]
+    last = max([i for i in plain if names[i] not in dropped], default=-1)
     for position, name in enumerate(names):
         if name in dropped:
             is_behind = position > last or name in keywords

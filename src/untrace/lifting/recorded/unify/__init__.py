@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.copies import share_names
+from untrace.lifting.recorded.unify.copies import share_heads, share_names
 from untrace.lifting.recorded.unify.keys import alike_but_for_keys, give_parts
 from untrace.lifting.recorded.unify.names import close_gaps, stem_of
 from untrace.lifting.recorded.unify.numbers import (
@@ -40,6 +40,7 @@ def merge_alike(
     names, `f"{name}/mean"`, functions that read others are merged, too.
     """
     before = [function.name for function in functions]
+    share_heads(functions)
     share_names(functions, main)
     merged = _merge_lacking(functions, main, found, makes_keys, may_merge)
     while True:

@@ -1,4 +1,4 @@
-"""Functions that are the same but for the names of their variables get the same names.
+"""Functions that are the same but for names of variables, or defaults, get the same.
 
 Two calls of one function of a library may be given arrays that have other names where they
 come from; what they are called in it depends on that.
@@ -34,6 +34,44 @@ def share_names(functions: Sequence[Function], main: Function) -> None:
                 continue
             if _may_rename(one, best) and not _takes_keywords(one, [*functions, main]):
                 _rename(one, best)
+
+
+def share_heads(functions: Sequence[Function]) -> None:
+    """Let functions that differ in the defaults of their parameters alone have all of these.
+
+    A call that left some out and one that gave them make two functions, of which either
+    could serve for both.
+    """
+    groups: dict[object, list[Function]] = {}
+    for function in functions:
+        if not function.after:
+            names = [one.partition("=")[0] for one in parameters_of(function)]
+            names = tuple([name for name in names if name != "*"])
+            form = stem_of(function.name), names, *function.decorators, None
+            groups.setdefault((*form, *function.lines), []).append(function)
+    for group in groups.values():
+        heads = {one.parameters for one in group}
+        shared = _shared_head(list(map(parameters_of, group))) if len(heads) > 1 else ""
+        for one in group if shared else ():
+            one.parameters, one.signature = shared, ""
+
+
+def _shared_head(heads: Sequence[Sequence[str]]) -> str:
+    """Return the parameters with the defaults of all; "" if Python has no such head."""
+    defaults: dict[str, str] = {}
+    for name, sign, default in [one.partition("=") for head in heads for one in head]:
+        known = defaults.get(name, "")
+        if known and sign and known != sign + default:
+            return ""
+        defaults[name] = known or sign + default
+    if not all("*" in head for head in heads):
+        defaults.pop("*", None)
+    shared = [name + default for name, default in defaults.items()]
+    before = (
+        list(defaults)[: list(defaults).index("*")] if "*" in defaults else defaults
+    )
+    given = [bool(defaults[name]) for name in before if not name.startswith("*")]
+    return ", ".join(shared) if given == sorted(given) else ""
 
 
 def _may_rename(function: Function, other: Function) -> bool:
