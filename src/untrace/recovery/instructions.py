@@ -10,6 +10,9 @@ from functools import cached_property
 Range = tuple[tuple[int, int], tuple[int, int]]
 """Where something begins and ends in the source: lines, and columns in bytes."""
 
+# A long argument is the next instruction's.
+_NO_OPERATIONS = ("CACHE", "EXTENDED_ARG", "NOP")
+
 
 class Listing:
     """What a code object is made of. Calls stand in it as often as it has statements, so
@@ -23,7 +26,7 @@ class Listing:
     def __init__(self, code: types.CodeType) -> None:
         self._code = code
         found = dis.get_instructions(code)
-        self.instructions = [i for i in found if i.opname not in ("CACHE", "NOP")]
+        self.instructions = [i for i in found if i.opname not in _NO_OPERATIONS]
         self.offsets = [instruction.offset for instruction in self.instructions]
 
     def index_at(self, lasti: int) -> int:

@@ -22,7 +22,23 @@ from untrace.folder import OWN_FOLDER
 from untrace.optional import Subject
 
 Target = str | tuple["Target", ...] | None
-"""The names that an assignment binds, nested as its left-hand side is."""
+"""The names that an assignment binds, nested as its left-hand side is: `a, *rest`, too."""
+
+
+def is_starred(target: Target) -> bool:
+    """Whether a part of a target takes a list of all that the other parts do not."""
+    return isinstance(target, str) and target.startswith("*")
+
+
+def regrouped(values: Sequence[Any], target: tuple[Target, ...]) -> Sequence[Any]:
+    """Return what each part of a target takes of some values, if there are enough of them."""
+    first = next((i for i, part in enumerate(target) if is_starred(part)), None)
+    n_rest = len(values) - len(target) + 1
+    if first is None or n_rest < 0:
+        return values
+    last = first + n_rest
+    return [*values[:first], list(values[first:last]), *values[last:]]
+
 
 Turn = tuple[tuple[str, Any], ...]
 """The variables of loops, those of the innermost one first, with what they hold."""

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 from untrace.recovery.instructions import instructions_of, listing_of
-from untrace.recovery.record import RETURNED, Target
+from untrace.recovery.record import RETURNED, Target, is_starred
 from untrace.recovery.sites import once_per_site
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -24,7 +24,7 @@ _TAKEN = {
     **dict.fromkeys(_STORES, 1),
     **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_FAST_LOAD_FAST"), 1),
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT"), 1),
-    **dict.fromkeys(("RETURN_VALUE", "UNPACK_SEQUENCE", "POP_TOP"), 1),
+    **dict.fromkeys(("RETURN_VALUE", "UNPACK_SEQUENCE", "UNPACK_EX", "POP_TOP"), 1),
     **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP"), 2),
     **dict.fromkeys(("STORE_ATTR", "STORE_FAST_STORE_FAST"), 2),
     **dict.fromkeys(("BINARY_SLICE", "STORE_SUBSCR"), 3),
@@ -34,7 +34,7 @@ _COUNTED = {
     **dict.fromkeys((*_DISPLAYS, "BUILD_SLICE"), 0),
     **{"BUILD_CONST_KEY_MAP": 1, "CALL": 2, "CALL_KW": 3},
 }
-_UNPACKING = ("UNPACK_SEQUENCE",)
+_UNPACKING = ("UNPACK_SEQUENCE", "UNPACK_EX")
 _AFTER_LOOPS = ("END_FOR", "POP_TOP", "POP_ITER")
 
 
@@ -112,6 +112,13 @@ def _taken_by(
     if name == "UNPACK_SEQUENCE":
         parts = [target_at(instructions, index + 1, part) for part in range(count)]
         return tuple(parts)
+    if name == "UNPACK_EX":  # how many stand before and after the starred one
+        n_before, n_after = count & 0xFF, count >> 8
+        ways = range(n_before + 1 + n_after)
+        found = [target_at(instructions, index + 1, part) for part in ways]
+        rest = found[n_before]
+        found[n_before] = f"*{rest}" if isinstance(rest, str) else None
+        return tuple(found) if isinstance(rest, str) else None
     if name in _DISPLAYS:
         around = target_at(instructions, index + 1)
         is_unpacked = isinstance(around, tuple) and len(around) == count
@@ -247,7 +254,8 @@ def _unpacking(code: types.CodeType, lasti: int) -> tuple[Target, ...]:
 
 
 def _several(found: Target) -> tuple[Target, ...]:
-    return found if isinstance(found, tuple) else ()
+    is_plain = isinstance(found, tuple) and not any(map(is_starred, found))
+    return found if is_plain and isinstance(found, tuple) else ()
 
 
 def _is_at(

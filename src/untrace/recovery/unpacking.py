@@ -83,7 +83,7 @@ def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
     before = Counter[str]()
     for index, instruction in enumerate(instructions):
         before.update(_stored(instruction))
-        if instruction.opname != "UNPACK_SEQUENCE":
+        if instruction.opname not in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             continue
         name, path = _source(instructions, index)
         target = target_at(instructions, index) if name else None

@@ -218,7 +218,7 @@ def _target(targets: Names | None, is_top: bool = True) -> str:
     if targets is None:
         return ""
     if isinstance(targets, Name):
-        return targets.text
+        return targets.text if is_top else "*" * targets.is_starred + targets.text
     inner = ", ".join(_target(target, False) for target in targets)
     if len(targets) == 1:
         return f"({inner},)"

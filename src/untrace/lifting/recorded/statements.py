@@ -25,7 +25,7 @@ from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.progress import tick
-from untrace.recovery.record import Call, Target
+from untrace.recovery.record import Call, Target, regrouped
 
 
 def write_body(calls: Sequence[Call], writer: Writer) -> None:
@@ -94,7 +94,8 @@ def _rows_of_parameter(rest: Sequence[Call], writer: Writer) -> int:
 def _unpack(array: Any, rows: Sequence[Any], target: Target, writer: Writer) -> None:
     """Write `a, b = array`, with the names that the caller gave to the rows."""
     assert isinstance(target, tuple)
-    names = tuple([name_part(row, name, writer) for row, name in zip(rows, target)])
+    taken = zip(regrouped(rows, target), target)
+    names = tuple([name_part(row, name, writer) for row, name in taken])
     writer.draft.statements.append(Statement(names, writer.value(array)))
 
 

@@ -31,6 +31,7 @@ class Name:
       captured: A nested function refers to it.
       folded: The expression that is written in its place.
       is_parameter: It is a parameter, which is never renamed.
+      is_starred: It takes what is left of what is unpacked: `key, *keys = ...`.
       is_tree: It stands for a container.
       alias: Another name and the path that leads from there to this value.
       members: The names that stand for its parts, by their paths, if it is taken apart.
@@ -49,6 +50,7 @@ class Name:
     is_weak: bool = False
     is_foreign: bool = False
     is_parameter: bool = False
+    is_starred: bool = False
     alias: tuple[Name, str] | None = None
     members: Mapping[str, Name] | None = None
     held: Any = None

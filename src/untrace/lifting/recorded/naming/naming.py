@@ -15,7 +15,7 @@ from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Names, flat
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call, Target
+from untrace.recovery.record import Call, Target, is_starred, regrouped
 from untrace.syntax.names import identifier
 
 # What libraries call anything that they return.
@@ -25,12 +25,13 @@ _VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value"})
 def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     """Make the names of a result and let them stand for its arrays."""
     if isinstance(target, tuple) and _is_unpacked(result, target):
-        made = tuple([targets(r, t, item, writer) for r, t in zip(result, target)])
+        taken = zip(regrouped(result, target), target)
+        made = tuple([targets(r, t, item, writer) for r, t in taken])
         if not item.is_own:
             _note_flags(result, made, writer)
         return made
     given = isinstance(target, str) and target != "_"
-    hint = str(target) if given else _like(result, writer)
+    hint = str(target).lstrip("*") if given else _like(result, writer)
     hint = hint or ("state" if type(result) is dict else result_hint(item))
     if writer.in_library:  # an attribute of its object, mostly
         hint = hint.lstrip("_") or hint
@@ -38,6 +39,7 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
     if known is not None and not known[1] and known[0].hint == identifier(hint):
         given = False  # it holds what the variable of this name holds already
     name = _local(hint, given, writer)
+    name.is_starred = is_starred(target)
     writer.define(result, name)
     if given and is_array(result):
         writer.arguments[id(result), hint] = name
@@ -68,7 +70,9 @@ def _like(result: Any, writer: Writer) -> str:
 
 def _is_unpacked(result: Any, target: tuple[Target, ...]) -> bool:
     """Whether a result is unpacked as it is written: a NamedTuple with all of it."""
-    if not isinstance(result, (tuple, list)) or len(result) != len(target):
+    if not isinstance(result, (tuple, list)):
+        return False
+    if len(regrouped(result, target)) != len(target):
         return False
     return type(result) in (tuple, list) or all(map(has_array, result))
 
@@ -178,10 +182,10 @@ def rename(result: Any, target: Target, writer: Writer) -> None:
     """Give the names of the caller to what a dissolved function returned."""
     if isinstance(target, tuple) and type(result) in (tuple, list):
         _split(result, target, writer)
-        for part, name in zip(result, target):
+        for part, name in zip(regrouped(result, target), target):
             rename(part, name, writer)
         return
-    if not isinstance(target, str) or target == "_":
+    if is_starred(target) or not isinstance(target, str) or target == "_":
         return
     key = writer.values.key(result)
     found = writer.values.find(key) if key is not None else None
@@ -206,7 +210,7 @@ def _split(result: Any, target: tuple[Target, ...], writer: Writer) -> None:
         if narrowed is not None:
             name, target = narrowed
             _unpack(name, name.held, target, writer)
-    elif not found[1] and not found[0].uses and len(target) == len(result):
+    elif not found[1] and not found[0].uses and _is_unpacked(result, target):
         _unpack(found[0], result, target, writer)
 
 
@@ -238,7 +242,8 @@ def _unpack(name: Name, value: Any, target: tuple[Target, ...], writer: Writer) 
     for statement in reversed(writer.draft.statements):
         if any(one is name for one in flat(statement.targets)):
             writer.values.forget(name)
-            parts = tuple([_target(v, t, writer) for v, t in zip(value, target)])
+            taken = zip(regrouped(value, target), target)
+            parts = tuple([_target(v, t, writer) for v, t in taken])
             statement.targets = _with_parts(statement.targets, name, parts)
             return
 
@@ -251,8 +256,9 @@ def _with_parts(targets: Names | None, name: Name, parts: Names) -> Names | None
 
 
 def _target(result: Any, target: Target, writer: Writer) -> Name:
-    hint = target if isinstance(target, str) else "value"
+    hint = target.lstrip("*") if isinstance(target, str) else "value"
     name = _local(identifier(hint), hint != "_", writer)
+    name.is_starred = is_starred(target)
     writer.define(result, name)
     return name
 

@@ -11,7 +11,7 @@ from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call, Target
+from untrace.recovery.record import Call, Target, is_starred, regrouped
 from untrace.recovery.unpacking import Unpacked, unpacked, unpacked_locals
 from untrace.syntax.names import identifier
 
@@ -28,8 +28,14 @@ def unpack_parameters(
         value = one.of(values.get(one.variable))
         if is_array(value):
             writer.unpacked[id(value)] = one.target
-        elif type(value) in (tuple, list) and len(value) == len(one.target):
+        elif _fits(value, one):
             writer.unpacking.append((one, values[one.variable], code))
+
+
+def _fits(value: Any, one: Unpacked) -> bool:
+    """Whether a container has as many items as are unpacked."""
+    is_container = type(value) in (tuple, list)
+    return is_container and len(regrouped(value, one.target)) == len(one.target)
 
 
 class _Waiting(NamedTuple):
@@ -87,7 +93,7 @@ class UnpackedInBody:
             self._waiting.remove(waiting)
             one, value, _, item = waiting
             part = one.of(value)
-            if type(part) in (tuple, list) and len(part) == len(one.target):
+            if _fits(part, one):
                 statement = _unpack(part, value, one, self._writer)
                 if statement is not None and item is not None:
                     self._writer.stand_with(item, statement)
@@ -138,7 +144,8 @@ def _unpack(
     item = _item_text(last) if is_of_whole else ""
     whole = Term([Ref(name, path + item)])
     writer.values.forget(name)
-    names = tuple([name_part(v, t, writer) for v, t in zip(value, one.target)])
+    taken = zip(regrouped(value, one.target), one.target)
+    names = tuple([name_part(v, t, writer) for v, t in taken])
     writer.values.define(held, name)
     statement = Statement(names, whole)
     writer.draft.statements.append(statement)
@@ -161,7 +168,8 @@ def name_part(value: Any, target: Target, writer: Writer) -> Names:
         and len(target) == len(value)
     ):
         return tuple([name_part(v, t, writer) for v, t in zip(value, target)])
-    hint = target if isinstance(target, str) else "value"
-    name = Name(identifier(hint), target == hint != "_")
+    hint = target.lstrip("*") if isinstance(target, str) else "value"
+    name = Name(identifier(hint), isinstance(target, str) and target != "_")
+    name.is_starred = is_starred(target)
     writer.define(value, name)
     return name

@@ -20,7 +20,7 @@ from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.lifting.recorded.tree import Draft, Row, Statement
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call
+from untrace.recovery.record import Call, is_starred
 
 MAX_ROWS = 8
 _JAX = os.path.dirname(jax.__file__) + os.sep
@@ -30,7 +30,8 @@ def rows_at_once(item: Call, rest: Sequence[Call]) -> tuple[int, Sequence[Any]]:
     """Return the rows of an array that is unpacked at once, and how many calls took them."""
     if not isinstance(item.target, tuple) or not is_array(item.result) or not rest:
         return 0, ()
-    n = len(item.target)
+    has_star = any(map(is_starred, item.target))
+    n = np.shape(item.result)[0] if has_star else len(item.target)
     if _takes(rest[0], "unstack", item.result) and len(rest[0].result) == n:
         return 1, rest[0].result
     rows = rest[:n]
