@@ -65,6 +65,16 @@ def test_derivatives_count_the_arguments_that_are_left():
     assert "jax.grad(jax.grad(price, argnums=1))(spot, 0.02)" in text
 
 
+def test_starred_arguments_that_are_no_arrays_are_fixed():
+    def f(x, y):
+        first = jax.grad(lambda x, *rest, rate: jnp.sum(x) * rate)(x, 2.0, rate=y[0])
+        return first, jax.jacrev(lambda x, *rest: x**2)(x, 2.0, y)
+
+    text = recover(f, X, X)
+    assert "jnp.sum(x) * rate)(x, rate=y[0])" in text
+    assert "(lambda x, *rest: x**2)(x, 2.0, y)" in text
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 4))
 def log_sum(x, axis=None, keepdims=False, b=None, return_sign=False):
     return jax.nn.logsumexp(x, axis, b, keepdims, return_sign)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import Layer, already_bound, innermost, peel
+from untrace.recovery.functions import Layer, already_bound, innermost, peel, starred
 from untrace.recovery.record import Body, Call, is_library
 
 # Transformations whose functions are defined with them as decorators.
@@ -415,9 +416,12 @@ def _fixed_arguments(
         n_bound, _ = already_bound(made.function)
         names = names[n_bound : body.code.co_argcount]
     fixed = {i for i, n in enumerate(names) if n in static} | static
-    if body.opened is None and is_spread(body):
+    if body.opened is None and body.code.co_flags & inspect.CO_VARARGS:
+        (rest, *_), spreads = starred(body.code), is_spread(body)
         items = enumerate(spread_items(body), len(names))
-        fixed |= {i for i, item in items if is_left_out(item)}
+        fixed |= {
+            i for i, one in items if rest in static or (spreads and is_left_out(one))
+        }
     return frozenset(fixed)
 
 
