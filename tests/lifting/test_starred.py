@@ -84,6 +84,19 @@ def test_results_of_functions_are_unpacked_so():
     assert "sine, *others = parts(x)\n" in text and "jnp.stack(others)" in text
 
 
+def test_sizes_are_taken_so():
+    def scaled(x):
+        n, *_, features = x.shape
+        return x.reshape(n, -1, features) @ jnp.eye(features) + jnp.zeros((n, 1, 1))
+
+    def f(x):
+        return scaled(x), scaled(x[:2])
+
+    text = recover(f, jnp.ones((5, 2, 2, 3)))
+    assert "n, *_, features = x.shape\n" in text or "features = x.shape[-1]" in text
+    assert "jnp.eye(features)" in text and text.count("def scaled") == 1
+
+
 def test_what_each_name_takes():
     assert regrouped([1, 2, 3], ("a", "b", "c")) == [1, 2, 3]
     assert regrouped((1, 2, 3), ("a", "*b")) == [1, [2, 3]]

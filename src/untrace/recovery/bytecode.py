@@ -18,7 +18,14 @@ from untrace.recovery.instructions import (
     instructions_of,
     listing_of,
 )
-from untrace.recovery.record import RETURNED, Place, Spelling, Target, is_library
+from untrace.recovery.record import (
+    RETURNED,
+    Place,
+    Spelling,
+    Target,
+    is_library,
+    is_starred,
+)
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import elements, loops_around, target, target_at
 
@@ -190,12 +197,23 @@ def _sizes(
         case [int(axis)] if isinstance(found, str):
             targets: list[tuple[int, Target]] = [(axis, found)]
         case [] | [None, int()] | [0, int()] | [slice(start=None, step=None)]:
-            targets = list(enumerate(found)) if isinstance(found, tuple) else []
+            targets = _counted(found) if isinstance(found, tuple) else []
         case _:
             targets = []
     for axis, name in targets:
         if isinstance(name, str) and name != RETURNED and name.strip("_"):
             yield axis, name
+
+
+def _counted(targets: tuple[Target, ...]) -> list[tuple[int, Target]]:
+    """Return which element each name takes; behind `*rest` they are counted from the end."""
+    first = [i for i, name in enumerate(targets) if is_starred(name)]
+    last = first[0] if first else len(targets)
+    return [
+        (i if i < last else i - len(targets), name)
+        for i, name in enumerate(targets)
+        if i != last
+    ]
 
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
