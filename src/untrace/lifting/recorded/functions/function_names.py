@@ -258,7 +258,11 @@ def snake_case(name: str) -> str:
 
     >>> snake_case("LayerNorm"), snake_case("MLP"), snake_case("GRUCell"), snake_case("ViT")
     ('layer_norm', 'mlp', 'gru_cell', 'vit')
+    >>> snake_case("DiTBlock"), snake_case("NTKParameter"), snake_case("UNet")
+    ('dit_block', 'ntk_parameter', 'u_net')
     """
+    if [char.isupper() for char in name[:5]] == [True, False, True, True, False]:
+        name = name[:3].capitalize() + name[3:]
     if len(name) <= LONGEST_ABBREVIATION and name[-1:].isupper():
         return name.lower()
     text = ""
