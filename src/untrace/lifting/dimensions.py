@@ -15,6 +15,7 @@ from untrace import jaxapi
 from untrace.ir import Block, Value
 from untrace.parsing import parse
 from untrace.syntax.names import Scope, identifier
+from untrace.syntax.text import occurs
 
 EXAMPLE_SIZE = 4
 _OPERATORS = frozenset(["floordiv", "mod", "max", "min"])
@@ -95,8 +96,7 @@ def is_symbolic(aval: Any) -> bool:
 
 def mentions(lines: Iterable[str], name: str) -> bool:
     """Whether a name occurs in some lines."""
-    pattern = re.compile(rf"\b{re.escape(name)}\b")
-    return any(pattern.search(line) for line in lines)
+    return any(occurs(name, line) for line in lines)
 
 
 def _symbolic_sizes(aval: Any) -> Iterator[Any]:

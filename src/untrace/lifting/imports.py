@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from untrace.errors import LiftingError
 from untrace.syntax.names import Scope, identifier, is_dotted_name
-from untrace.syntax.text import quote
+from untrace.syntax.text import occurs, quote
 
 ALIASES = {"jax": "jax", "jax.numpy": "jnp", "numpy": "np", "functools": "functools"}
 _KNOWN = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
-_WORD_CHARACTER = re.compile(r"\w")
 
 
 class Imports:
@@ -99,7 +97,7 @@ class Imports:
             *self.modules.items(),
             *[(module, name) for (module, _), name in self.attributes.items()],
         ]
-        needed = [module for module, name in bound if _occurs(name, text)]
+        needed = [module for module, name in bound if occurs(name, text)]
         return sorted({one for one in needed if one.partition(".")[0] not in _KNOWN})
 
     def lines(self, text: str) -> list[str]:
@@ -109,7 +107,7 @@ class Imports:
         """
         sections: dict[int, list[str]] = {}
         for name, bound in self.modules.items():
-            if not _occurs(bound, text):
+            if not occurs(bound, text):
                 continue
             statement = (
                 f"import {name}" if bound == name else f"import {name} as {bound}"
@@ -117,7 +115,7 @@ class Imports:
             sections.setdefault(_section(name), []).append(statement)
         grouped: dict[str, list[str]] = {}
         for (module, root), bound in self.attributes.items():
-            if not _occurs(bound, text):
+            if not occurs(bound, text):
                 continue
             item = root if bound == root else f"{root} as {bound}"
             grouped.setdefault(module, []).append(item)
@@ -170,21 +168,6 @@ class SharedImports:
     def mention(self, value: Any) -> None:
         """Refuse: a device belongs to one module."""
         raise NotShared
-
-
-def _occurs(name: str, text: str) -> bool:
-    """Whether a name occurs in a text as a whole word.
-
-    A regular expression that begins with a word's boundary is tried at every character.
-    """
-    start = text.find(name)
-    while start >= 0:
-        stop = start + len(name)
-        around = text[start - 1 : start] + text[stop : stop + 1]
-        if not _WORD_CHARACTER.search(around):
-            return True
-        start = text.find(name, stop)
-    return False
 
 
 def _section(module: str) -> int:

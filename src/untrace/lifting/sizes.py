@@ -9,7 +9,6 @@ changed. An expression must give the very number in every sample.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +16,7 @@ from typing import Any
 
 from untrace.lifting.spelling.base import Speller, writes
 from untrace.syntax.precedence import ADD, ATOM, MUL, POWER
-from untrace.syntax.text import comment
+from untrace.syntax.text import comment, occurs
 
 MAX_POWER = 3
 
@@ -63,7 +62,7 @@ class Dimensions:
         return [
             f"{d.name} = {d.size}" + (f"  {comment(d.origin)}" if d.origin else "")
             for d in self.named
-            if re.search(rf"\b{d.name}\b", text)
+            if occurs(d.name, text)
         ]
 
     def with_sample(self, changes: Sequence[int], sample: Any) -> Dimensions:
@@ -75,11 +74,15 @@ class Dimensions:
         return replace(self, named=named, samples=(*self.samples, sample))
 
     def resized(self, text: str, sample: int) -> str:
-        """Give the dimensions of a module the sizes that they have in a sample."""
-        for d in self.named:
-            old, new = rf"^{d.name} = {d.size}\b", f"{d.name} = {d.samples[sample]}"
-            text = re.sub(old, new, text, count=1, flags=re.MULTILINE)
-        return text
+        """Return a module whose dimensions have the sizes of a sample."""
+        defined = {f"{d.name} = {d.size}": d for d in self.named}
+        lines = text.split("\n")
+        for position, line in enumerate(lines):
+            statement, gap, origin = line.partition("  #")
+            if d := defined.pop(statement, None):
+                new = f"{d.name} = {d.samples[sample]}"
+                lines[position] = f"{new}{gap}{origin}"
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

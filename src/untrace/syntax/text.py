@@ -86,3 +86,18 @@ def _triple_quoted(lines: Sequence[str]) -> str:
     safe = "\n".join(lines).replace("\\", "\\\\").replace('"""', r"\"\"\"")
     end = "\n" if len(lines) > 1 or safe.endswith('"') else ""
     return f'"""{safe}{end}"""'
+
+
+def occurs(name: str, text: str) -> bool:
+    """Whether a name occurs in a text as a whole word.
+
+    A regular expression that begins with a word's boundary is tried at every character.
+    """
+    start = text.find(name)
+    while start >= 0:
+        stop = start + len(name)
+        around = text[start - 1 : start] + text[stop : stop + 1]
+        if not any(char.isalnum() or char == "_" for char in around):
+            return True
+        start = text.find(name, stop)
+    return False
