@@ -268,3 +268,52 @@ def test_lists_of_other_values_stay_as_they_were(program):
     weights = [X, X + 1, X + 2]
     text = recover(program, weights, weights, X)
     assert "for w in downs:" in text, text
+
+
+def over_words(params, x):
+    return jnp.concatenate([jnp.sin(x * params[k]) for k in ("a", "b", "c")])
+
+
+def over_parts(params, x):
+    for p in (params["a"], params["b"], params["c"]):
+        x = jnp.tanh(jnp.sin(x * p) + 1.0)
+    return x
+
+
+@pytest.mark.parametrize("function", [over_words, over_parts])
+def test_loops_over_keys_do_not_take_the_order_of_the_callers_dict(function):
+    params = {k: np.full(3, v, np.float32) for k, v in zip("abc", (1.0, 2.0, 3.0))}
+    x = np.ones(3, np.float32)
+    namespace = {}
+    exec(untrace.source(function)(params, x).text, namespace)
+    reordered = dict(reversed(params.items()))
+    found = namespace[function.__name__](reordered, x)
+    np.testing.assert_array_equal(found, function(params, x))
+
+
+class Params(dict):
+    """A dict that raises a `KeyError` for attributes that it does not have."""
+
+    __getattr__ = dict.__getitem__
+    __hash__ = object.__hash__
+
+
+SETTINGS = Params(scale=2.5)
+
+
+def scaled(settings, x):
+    return jnp.tanh(x) * settings.scale
+
+
+def maps_with_settings(x):
+    return jax.vmap(scaled, in_axes=(None, 0))(SETTINGS, x).sum()
+
+
+jax.tree_util.register_pytree_node(
+    Params, lambda d: (tuple(d.values()), tuple(d)), lambda k, v: Params(zip(k, v))
+)
+
+
+def test_objects_that_raise_for_attributes_may_be_given_to_mapped_functions():
+    text = untrace.source(maps_with_settings)(np.ones(3, np.float32)).text
+    assert "from its equations" not in text and "def scaled(" in text

@@ -23,6 +23,7 @@ from jax._src.lax.control_flow import solves as _solves
 from untrace.jaxapi.called import Called, Reader
 from untrace.jaxapi.jaxprs import is_jaxpr
 from untrace.jaxapi.wrappers import inner_code, is_wrapper, open_boundary
+from untrace.objects import attribute_of
 
 
 def made_readers() -> dict[types.CodeType, Reader]:
@@ -39,7 +40,7 @@ def made_readers() -> dict[types.CodeType, Reader]:
 
 def is_made(function: Any) -> bool:
     """Whether something is what such a function is known by."""
-    is_transposed = getattr(function, "__code__", None) is _TRANSPOSED
+    is_transposed = attribute_of(function, "__code__") is _TRANSPOSED
     return is_linearized(function) or is_transposed or is_converted(function)
 
 
@@ -57,7 +58,7 @@ def converted(function: Any) -> Any:
         function = function.func
     if _is_root_map(function):
         return function
-    code = getattr(function, "__code__", None)
+    code = attribute_of(function, "__code__")
     if code not in _converted_codes():
         return None
     return dict(zip(code.co_freevars, function.__closure__))["jaxpr"].cell_contents

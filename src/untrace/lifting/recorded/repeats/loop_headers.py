@@ -33,6 +33,7 @@ from untrace.syntax.text import quote
 
 ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 """What variables are called of which nothing is known."""
+_OF_DICTS = frozenset({"values", "items"})
 _COUNTERS = ("_", "i", "j", "idx", "index")
 
 
@@ -135,12 +136,14 @@ class Header:
         words = self._words(slot)
         whole = self._container(ref, owner, container)
         is_all = type(held) is dict and list(held) == words == sorted(words)
-        if is_all and (hint := self.program.named([held[word] for word in words])):
+        value = self.program.named([held[word] for word in words]) if is_all else ""
+        if value and self._is_over_items():
             over = Term([whole, ".values()"])
-            name = self._variable((id(owner), container, tuple(keys)), hint, over)
+            name = self._variable((id(owner), container, tuple(keys)), value, over)
             return [Ref(name, rest, ref.level)]
         over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
-        over = Term([whole]) if is_all else over
+        # Traced, a dict is in the order of its keys; the caller's may be in another one.
+        over = Term(["sorted(", whole, ")"]) if is_all else over
         hint = self.program.named(words)
         numbered = None if hint else numbered_words(words)
         if numbered is not None and self.program.named(numbered.numbers):
@@ -149,8 +152,15 @@ class Header:
             return [whole, f'[f"{begin}{{', index, f'}}{end}"]{rest}']
         if not hint and (made := self._made_word(words)) is not None:
             return [whole, "[", *made, f"]{rest}"]
-        name = self._variable(tuple(keys), hint or NAME, over)
+        name = self._variable(tuple(keys), hint or ("key" if value else NAME), over)
         return [whole, "[", Ref(name), f"]{rest}"]
+
+    def _is_over_items(self) -> bool:
+        """Whether the program's code takes the values of a dict where the loop is."""
+        places = [p for p in self.run.turns[0][0].trail if p is not None]
+        names = {name for p in places for name in p.code.co_names}
+        is_nested = any(p.code.co_name.startswith("<") for p in places)
+        return is_nested or not names.isdisjoint(_OF_DICTS)
 
     def word(self, words: Sequence[str]) -> list[Part] | None:
         """Write the key of a dict that a turn makes; None if the loop has no such key.
