@@ -33,6 +33,18 @@ _CALLS = {
 # Primitives that give another value each time, in order, though they declare no effect.
 DRAWS = frozenset({"rng_uniform", "prng_random_bits", "semaphore_read"})
 
+# Primitives whose cotangents go through code of the user, which may not be linear: what is
+# called twice clips two cotangents, and what is called once clips their sum.
+PULLED_BACK = frozenset(
+    {
+        "custom_vjp_call",
+        "linear_call",
+        "custom_transpose_call",
+        "custom_linear_solve",
+        "call_hi_primitive",
+    }
+)
+
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -55,6 +67,9 @@ class Graph(StandInKeys):
         # Functions of one code that see other globals, whatever program they are of.
         self.same_code: dict[Key, list[Any]] = {}
         self.has_effects = False
+        # How often cotangents of the user's own are made in the jaxpr at hand, by calls.
+        self.pulled: collections.Counter[Key] = collections.Counter()
+        self.pulling: dict[int, tuple[Any, bool]] = {}
         # How often host functions were met that hold something, and the bodies with them:
         # they are gone through once for each program.
         self.n_held = 0
@@ -209,9 +224,11 @@ class Graph(StandInKeys):
             arguments[i] = number
         for i, earlier in repeated:
             arguments[i] = arguments[earlier]
-        outer, self.sequence = self.sequence, []
+        outer = self.sequence, self.pulled
+        self.sequence, self.pulled = [], collections.Counter()
         results = self._run(body, consts, inputs, arguments, parent)
-        effects, self.sequence = tuple(self.sequence), outer
+        effects = tuple(self.sequence)
+        self.sequence, self.pulled = outer
         return avals, effects, results
 
     def _input(self, position: int | None, var: Any) -> int:
@@ -362,13 +379,31 @@ class Graph(StandInKeys):
         known = self.calls.get(key)
         if known is not None:
             return known
-        before = self.n_outer_uses, len(self.sequence)
+        before = self._counted()
         body, consts = jaxapi.split_jaxpr(jaxpr)
         results = self._run(body, consts, list(body.invars), list(arguments), scope)
-        if before == (self.n_outer_uses, len(self.sequence)):
+        if before == self._counted():
             self.calls[key] = results
             self._alive.append(jaxpr)
         return results
+
+    def _counted(self) -> Key:
+        """Count what keeps a call from being the same as the one before it."""
+        return self.n_outer_uses, len(self.sequence), self.pulled.total()
+
+    def _pulls_back(self, eqn: Any) -> bool:
+        """Whether two calls of an equation have other derivatives than one used twice."""
+        if jaxapi.primitive_name(eqn.primitive) in PULLED_BACK:
+            return True
+        return any(map(self._holds_pulled, jaxapi.sub_jaxprs_of([eqn])))
+
+    def _holds_pulled(self, jaxpr: Any) -> bool:
+        known = self.pulling.get(id(jaxpr))
+        if known is None:
+            body, _ = jaxapi.split_jaxpr(jaxpr)
+            known = jaxpr, any(map(self._pulls_back, body.eqns))
+            self.pulling[id(jaxpr)] = known
+        return known[1]
 
     def _equation(
         self,
@@ -391,13 +426,17 @@ class Graph(StandInKeys):
             has_order |= not all(isinstance(e, names) for e in eqn.effects)
         if has_order:
             effects = (len(self.sequence), effects)
-        head = (
+        head: Key = (
             self.primitive(eqn.primitive),
             params,
             self.context(eqn.ctx),
             tuple([self.aval(var.aval) for var in eqn.outvars]),
             effects,
         )
+        if self._pulls_back(eqn):
+            call = head, operands
+            head = (*head, self.pulled[call])
+            self.pulled[call] += 1
         node = Node(head, operands, body, index)
         number = self.number((head, operands), node)
         if raises_differentiated(eqn):

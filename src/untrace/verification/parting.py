@@ -123,7 +123,7 @@ def _reason(node: Node, mate: Node) -> str:
         return "computed differently"
     if node.head[0] != mate.head[0]:
         return "primitive differs"
-    names = ("primitives", "params", "contexts", "types of results", "effects")
+    names = ("primitives", "params", "contexts", "types of results", "effects", "calls")
     for name, mine, theirs in zip(names, node.head, mate.head):
         if mine != theirs:
             return f"{name} differ"
