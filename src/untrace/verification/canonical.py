@@ -258,7 +258,12 @@ def _set_on(value: Any) -> Children:
 def _set(value: Any) -> Parts:
     items = sorted((stable_text(item), i, item) for i, item in enumerate(value))
     children = tuple((f"{{{text}}}", item) for text, _, item in items)
-    return Parts(("set", len(items)), children)
+    return Parts(
+        ("set", len(items)),
+        children,
+        exact_type=_below(value, set),
+        witness=_subclass(value, set, frozenset),
+    )
 
 
 def stable_text(value: Any) -> str:
@@ -433,6 +438,7 @@ def _partial(value: functools.partial[Any]) -> Parts:
     return Parts(
         ("partial", class_name(type(value))),
         (("func", value.func), ("args", value.args), ("keywords", value.keywords)),
+        witness=_subclass(value, functools.partial, jax.tree_util.Partial),
     )
 
 

@@ -176,6 +176,14 @@ def local_class(n: int) -> type:
     return Local
 
 
+def local_partial(n: int) -> Any:
+    class Local(functools.partial[Any]):
+        def __call__(self, x: Any) -> Any:
+            return np.asarray(super().__call__(x)) * np.float32(n)
+
+    return Local(np.asarray)
+
+
 def local_enum(n: int) -> Any:
     class Kind(enum.Enum):
         A = n
@@ -273,6 +281,11 @@ held(
 held("a vectorized function", *[np.vectorize(lambda x, n=n: x + n) for n in (1, 2)])
 held("a cached function", *[functools.cache(lambda x, n=n: x + n) for n in (1, 2)])
 held("a partial", functools.partial(min, 1), functools.partial(min, 2))
+held("a partial of a local class", local_partial(2), local_partial(3))
+differs(
+    "host function of a local class", pure(local_partial(2)), pure(local_partial(3))
+)
+held("a set or a frozen one", {1}, frozenset({1}))
 held("a numpy array", np.arange(3), np.arange(1, 4))
 held("a masked array", masked(True, False), masked(False, True))
 held("a matrix or an array", np.eye(2).view(np.matrix), np.eye(2))
