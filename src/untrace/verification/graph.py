@@ -313,7 +313,7 @@ class Graph(StandInKeys):
             ]
             changed[reader.param] = tuple(keys)
             if reader.counted:
-                changed[reader.counted] = (n - len(left), reader.n_more)
+                changed[reader.counted] = (n - len(left), reader.n_more, type(n))
         if not changed:
             return params, operands
         kept = [i for i in range(len(operands)) if i not in dropped]
@@ -332,7 +332,9 @@ class Graph(StandInKeys):
         if not reader.are_needed:
             each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
             unread = frozenset.intersection(*each)
-        given = operands[reader.first : reader.first + n]
+        given = operands[
+            reader.first : reader.first + int(n)
+        ]  # whatever it is written as
         repeated, fixed = self._repeated(reader.jaxprs, given, unread)
         if unread or repeated or fixed:
             cases = rules.cases_of(eqn, self.cases)

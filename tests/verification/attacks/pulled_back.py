@@ -33,7 +33,7 @@ def in_scan(x: Any) -> Any:
 
 
 def in_branch(x: Any) -> Any:
-    return lax.cond(x[0] > 0, clipped, jnp.sin, x)
+    return lax.cond(x[0] < 0, jnp.sin, clipped, x)
 
 
 def of_linear_call(x: Any) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 MAX_LINE = 79
 """Characters of an expression that fits into a line of a function."""
+_NAMES = re.compile(r"^(\w+, )+")
 
 
 def is_long_tuple(text: str) -> bool:
@@ -20,9 +23,7 @@ def returned_text(text: str) -> str:
 
 def _is_one_after_names(text: str) -> bool:
     """Whether all items of a tuple but the last are names."""
-    last = text[1:-1]
-    while (parts := last.partition(", "))[1] and parts[0].isidentifier():
-        last = parts[2]
+    last = _NAMES.sub("", text[1:-1])
     return last != text[1:-1] and _bare_tuple(f"({last})") == f"({last})"
 
 
