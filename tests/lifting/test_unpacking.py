@@ -187,3 +187,27 @@ def test_sizes_that_have_no_name_have_none():
 
     text = recover(f, np.ones((4, 2, 3, 2), "f"), np.ones((5, 2, 6, 2), "f"))
     assert "n, _, m, _ = x.shape" in text, text
+
+
+def test_what_was_unpacked_is_unpacked_again():
+    def f(state, x):
+        opt, params = state
+        m, v = opt
+        y = m * x
+        w, q = params
+        return y + v * w, q
+
+    def step(carry, _):
+        i, *state = carry
+        s, t = state
+        return (i + 1, s * t, t), s
+
+    def g(x):
+        return jax.lax.scan(step, (0, x, x + 1), None, length=3)
+
+    x = jnp.arange(3.0)
+    text = recover(f, ((x, x), (x, x)), x)
+    assert "    opt, params = state\n    m, v = opt\n    y = m * x\n" in text
+    assert "    w, q = params\n    return y + v * w, q\n" in text
+    text = recover(g, x)
+    assert "    i, *state = carry\n    s, t = state\n" in text

@@ -88,24 +88,34 @@ class UnpackedInBody:
                     code = item.place.code if item.place is not None else None
                     self._waiting.append(_Waiting(one, value, code, item))
         following = self._calls[n_done] if n_done < len(self._calls) else None
-        due = [waiting for waiting in self._waiting if _is_due(waiting, following)]
-        for waiting in due:
-            self._waiting.remove(waiting)
-            one, value, _, item = waiting
-            part = one.of(value)
-            if _fits(part, one):
-                statement = _unpack(part, value, one, self._writer)
-                if statement is not None and item is not None:
-                    self._writer.stand_with(item, statement)
-                    statement.site = item.place, one.line
+        while due := [one for one in self._waiting if _is_due(one, following)]:
+            for waiting in due:
+                self._waiting.remove(waiting)
+                self._write(waiting)
+
+    def _write(self, waiting: _Waiting) -> None:
+        """Write what is unpacked, and wait for what is unpacked of its parts."""
+        one, value, code, item = waiting
+        part = one.of(value)
+        if not _fits(part, one):
+            return
+        statement = _unpack(part, value, one, self._writer)
+        if statement is None:
+            return
+        if item is not None:
+            self._writer.stand_with(item, statement)
+            statement.site = item.place, one.line
+        for name, held in _held(one.target, part):
+            for inner in self._known.get(name, ()):
+                self._waiting.append(_Waiting(inner, held, code, item))
 
 
 def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the variables that a result was bound to, and what they hold."""
     if isinstance(target, str):
-        yield target, value
+        yield target.lstrip("*"), value
     elif isinstance(target, tuple) and isinstance(value, (tuple, list)):
-        for name, part in zip(target, value):  # type: ignore[assignment]
+        for name, part in zip(target, regrouped(value, target)):
             yield from _held(name, part)
 
 
