@@ -211,3 +211,36 @@ def test_what_was_unpacked_is_unpacked_again():
     assert "    w, q = params\n    return y + v * w, q\n" in text
     text = recover(g, x)
     assert "    i, *state = carry\n    s, t = state\n" in text
+
+
+def test_inner_functions_unpack_what_they_close_over():
+    def lstm(params, xs):
+        def cell(carry, x):
+            h, c = carry
+            (wi, wh), b = params
+            i, f, g, o = jnp.split(x @ wi + h @ wh + b, 4)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            return (h, c), h
+
+        start = jnp.zeros(3), jnp.zeros(3)
+        return jax.lax.scan(cell, start, xs)
+
+    wide = jnp.ones((3, 12))
+    text = recover(lstm, ((wide, wide), jnp.ones(12)), jnp.ones((5, 3)))
+    assert "        h, c = carry\n        (wi, wh), b = params\n" in text
+    assert "jnp.split(x @ wi + h @ wh + b, 4)" in text
+
+
+def test_what_is_closed_over_may_be_another_value_later():
+    def f(pair, other, x):
+        def inner(y):
+            u, v = pair
+            return y * u + v
+
+        first = jax.vmap(inner)(x)
+        pair = other
+        return first + jax.vmap(inner)(x)
+
+    x = jnp.arange(3.0)
+    recover(f, (x[0], x[1]), (x[2], x[1]), x)

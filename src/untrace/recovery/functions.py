@@ -251,6 +251,15 @@ def opened(function: Any) -> tuple[types.FunctionType | None, list[Any]]:
     return None, found
 
 
+def closed_over(function: Any) -> dict[str, Any]:
+    """Return the variables that the Python function inside all wrappers closes over."""
+    plain = innermost(function)
+    cells = (plain.__closure__ or ()) if plain is not None else ()
+    names = plain.__code__.co_freevars if plain is not None else ()
+    empty = types.CellType()
+    return {n: cell.cell_contents for n, cell in zip(names, cells) if cell != empty}
+
+
 def starred(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the starred parameters of a function."""
     first = code.co_argcount + code.co_kwonlyargcount

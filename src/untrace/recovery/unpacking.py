@@ -49,12 +49,12 @@ class Unpacked(NamedTuple):
 
 @optional(makes(tuple))
 def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
-    """Return what a function unpacks of its parameters, each part once."""
+    """Return what a function unpacks of its parameters and closure, each part once."""
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return _once(
         one
         for one, n_stores, _ in _unpacked(code)
-        if n_stores == 0 and one.variable in parameters
+        if n_stores == 0 and one.variable in (*parameters, *code.co_freevars)
     )
 
 

@@ -31,7 +31,7 @@ from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults
-from untrace.recovery.functions import already_bound, innermost
+from untrace.recovery.functions import already_bound, closed_over, innermost
 from untrace.recovery.record import Body, is_library
 from untrace.recovery.snapshots import is_copy
 from untrace.syntax.precedence import LAMBDA
@@ -85,7 +85,8 @@ def define(
         raise Unwritable(f"`{body.code.co_name}` was not run where it calls itself")
     program.open_runs.append(body)
     try:
-        _write_run(body, dropped, inner, is_decorated=bool(decorators))
+        free = {} if parent is None else closed_over(function)
+        _write_run(body, dropped, inner, free, is_decorated=bool(decorators))
     finally:
         program.open_runs.pop()
     used = {p.name.hint for p in draft.parameters if p.name.uses or p.name.captured}
@@ -216,14 +217,18 @@ def _see(name: Name, term: Term) -> None:
 
 
 def _write_run(
-    body: Body, dropped: frozenset[str], writer: Writer, is_decorated: bool = False
+    body: Body,
+    dropped: frozenset[str],
+    writer: Writer,
+    free: Mapping[str, Any],
+    is_decorated: bool = False,
 ) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
     draft.code = None if is_library(body.code) else body.code
     writer.traced = body.traced
     passed_parameters(body, dropped, writer)
-    unpack_parameters(body.parameters, body.code, writer)
+    unpack_parameters({**free, **body.parameters}, body.code, writer)
     writer.body(body.calls)
     name_locals(body.locals, writer)
     name_results(body.result, body.locals, writer)

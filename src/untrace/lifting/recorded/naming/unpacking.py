@@ -143,8 +143,9 @@ def _unpack(
     is_of_whole = isinstance(last, slice) or (type(last) is int and last < 0)
     around = one._replace(path=one.path[:-1]).of(parameter)
     key = writer.values.key(around if is_of_whole else value)
-    found = writer.values.find(key) if key is not None else None
-    if found is None or id(found[0]) not in writer.owned:
+    found = writer.find(key) if key is not None and writer.parent else None
+    found = writer.values.find(key) if found is None and key is not None else found
+    if found is None or not (writer.parent or id(found[0]) in writer.owned):
         return None
     name, path = found
     held = name.held if path or is_of_whole else value
