@@ -254,8 +254,9 @@ def _unpacking(code: types.CodeType, lasti: int) -> tuple[Target, ...]:
 
 
 def _several(found: Target) -> tuple[Target, ...]:
-    is_plain = isinstance(found, tuple) and not any(map(is_starred, found))
-    return found if is_plain and isinstance(found, tuple) else ()
+    if not isinstance(found, tuple) or any(map(is_starred, found)):
+        return ()
+    return found
 
 
 def _is_at(

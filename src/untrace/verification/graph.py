@@ -332,9 +332,8 @@ class Graph(StandInKeys):
         if not reader.are_needed:
             each = [self._unread(jaxpr, n, scope) for jaxpr in reader.jaxprs]
             unread = frozenset.intersection(*each)
-        given = operands[
-            reader.first : reader.first + int(n)
-        ]  # whatever it is written as
+        end = reader.first + int(n)  # a program made by hand may have 1.0 there
+        given = operands[reader.first : end]
         repeated, fixed = self._repeated(reader.jaxprs, given, unread)
         if unread or repeated or fixed:
             cases = rules.cases_of(eqn, self.cases)

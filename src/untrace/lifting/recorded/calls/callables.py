@@ -46,8 +46,9 @@ from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.functions import Layer, already_bound, innermost, peel, starred
 from untrace.recovery.record import Body, Call, is_library
 
-# Transformations whose functions are defined with them as decorators.
+# The kinds of layers that are functions of Python, perhaps with arguments bound.
 _OF_PYTHON = frozenset({"function", "method", "partial"})
+# Transformations whose functions are defined with them as decorators.
 _DECORATORS = frozenset({"jit", "checkpoint", "pmap"})
 # Those that hand floats on as they are, unless these are differentiated or batched.
 _HAND_ON = frozenset(
