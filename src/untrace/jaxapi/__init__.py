@@ -315,6 +315,7 @@ from untrace.jaxapi.tracing import unclamped_switch as unclamped_switch
 from untrace.jaxapi.tracing import wide_enough as wide_enough
 from untrace.jaxapi.trusted import TRACE_TOKENS as TRACE_TOKENS
 from untrace.jaxapi.trusted import VALUE_TYPES as VALUE_TYPES
+from untrace.jaxapi.trusted import derivative_is_of_library as derivative_is_of_library
 from untrace.jaxapi.trusted import hides_state as hides_state
 from untrace.jaxapi.trusted import is_of_jax as is_of_jax
 from untrace.jaxapi.trusted import kept_on as kept_on

@@ -10,6 +10,7 @@ compares itself, and what a wrapper or a node holds altogether.
 from __future__ import annotations
 
 import collections
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -93,6 +94,32 @@ def refuses_derivative(primitive: Any) -> bool:
     if primitive.name in _DIFFERENTIATED:
         return False
     return primitive.name in _REFUSING or primitive not in _ad.primitive_jvps
+
+
+def derivative_is_of_library(primitive: Any) -> bool:
+    """Whether a rule that differentiates a primitive is, or holds, a function not of JAX."""
+    parts = [
+        table.get(primitive) for table in (_ad.primitive_jvps, _ad.primitive_transposes)
+    ]
+    seen = set[int]()
+    while parts:
+        part = parts.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, functools.partial):
+            parts += [part.func, *part.args, *part.keywords.values()]
+        elif isinstance(part, types.MethodType):
+            parts += [part.__func__, type(part.__self__)]
+        elif isinstance(part, tuple | list):
+            parts += part
+        elif callable(part) and not isinstance(part, types.BuiltinFunctionType):
+            is_named = isinstance(part, types.FunctionType | type)
+            if not is_of_jax(part if is_named else type(part)):
+                return True
+            if isinstance(part, types.FunctionType):
+                parts += [cell.cell_contents for cell in part.__closure__ or ()]
+    return False
 
 
 # Primitives that JAX differentiates without a rule of their own,

@@ -6,7 +6,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -34,10 +34,12 @@ _CALLS = {
 DRAWS = frozenset({"rng_uniform", "prng_random_bits", "semaphore_read"})
 
 # Primitives whose cotangents go through code of the user, which may not be linear: what is
-# called twice clips two cotangents, and what is called once clips their sum.
+# called twice clips two cotangents, and what is called once clips their sum. What a
+# function does to batches may be such a call.
 PULLED_BACK = frozenset(
     {
         "custom_vjp_call",
+        "custom_vmap_call",
         "linear_call",
         "custom_transpose_call",
         "custom_linear_solve",
@@ -70,6 +72,10 @@ class Graph(StandInKeys):
         # How often cotangents of the user's own are made in the jaxpr at hand, by calls.
         self.pulled: collections.Counter[Key] = collections.Counter()
         self.pulling: dict[int, tuple[Any, bool]] = {}
+        self.is_foreign: dict[Any, bool] = {}  # primitives
+        self.rules_of: dict[
+            Hashable, list[Any]
+        ] = {}  # jaxprs, by functions of the user
         # How often host functions were met that hold something, and the bodies with them:
         # they are gone through once for each program.
         self.n_held = 0
@@ -313,7 +319,7 @@ class Graph(StandInKeys):
             ]
             changed[reader.param] = tuple(keys)
             if reader.counted:
-                changed[reader.counted] = (n - len(left), reader.n_more, type(n))
+                changed[reader.counted] = (n - len(left), reader.more, type(n))
         if not changed:
             return params, operands
         kept = [i for i in range(len(operands)) if i not in dropped]
@@ -343,6 +349,8 @@ class Graph(StandInKeys):
 
     def traced_rules(self, eqn: Any, case: jaxapi.RuleCase) -> rules.Rules:
         traced = rules.without_known_residuals(super().traced_rules(eqn, case))
+        found = self.rules_of.setdefault(rules.identify_rules(eqn, False), [])
+        found += [value for _, value in traced if jaxapi.is_jaxpr(value)]
         return rules.count_arguments_only(traced, eqn.params["num_consts"])
 
     def _run(
@@ -394,17 +402,48 @@ class Graph(StandInKeys):
 
     def _pulls_back(self, eqn: Any) -> bool:
         """Whether two calls of an equation have other derivatives than one used twice."""
-        if jaxapi.primitive_name(eqn.primitive) in PULLED_BACK:
-            return True
-        return any(map(self._holds_pulled, jaxapi.sub_jaxprs_of([eqn])))
+        return self._is_pulled_back(eqn.primitive) or any(
+            map(self._holds_pulled, self._within(eqn))
+        )
+
+    def _is_pulled_back(self, primitive: Any) -> bool:
+        """Whether cotangents go through code of the user, or of a library."""
+        known = self.is_foreign.get(primitive)
+        if known is None:
+            known = jaxapi.primitive_name(primitive) in PULLED_BACK
+            known = known or jaxapi.derivative_is_of_library(primitive)
+            self.is_foreign[primitive] = known
+        return known
+
+    def _within(self, eqn: Any) -> Iterator[Any]:
+        """Yield the jaxprs in the params of an equation, and those of its jvp rule."""
+        yield from jaxapi.sub_jaxprs_of([eqn])
+        if jaxapi.primitive_name(eqn.primitive) == "custom_jvp_call":
+            # Its params have been numbered, and so its rules were traced.
+            yield from self.rules_of.get(rules.identify_rules(eqn, False), ())
 
     def _holds_pulled(self, jaxpr: Any) -> bool:
-        known = self.pulling.get(id(jaxpr))
-        if known is None:
-            body, _ = jaxapi.split_jaxpr(jaxpr)
-            known = jaxpr, any(map(self._pulls_back, body.eqns))
-            self.pulling[id(jaxpr)] = known
-        return known[1]
+        """Whether a jaxpr leads to a call whose cotangents go through code of the user.
+
+        Rules may lead back to themselves, so only of all that one leads to, together, is
+        it known that there is none.
+        """
+        seen: dict[int, Any] = {}
+        stack = [jaxpr]
+        is_found = False
+        while stack and not is_found:
+            inner = stack.pop()
+            known = self.pulling.get(id(inner))
+            if known is not None:
+                is_found = known[1]
+            elif id(inner) not in seen:
+                seen[id(inner)] = inner
+                for eqn in jaxapi.split_jaxpr(inner)[0].eqns:
+                    is_found |= self._is_pulled_back(eqn.primitive)
+                    stack += self._within(eqn)
+        for inner in [jaxpr] if is_found else seen.values():
+            self.pulling[id(inner)] = inner, is_found
+        return is_found
 
     def _equation(
         self,

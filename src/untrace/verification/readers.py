@@ -22,7 +22,7 @@ class Reader(NamedTuple):
       first: The position of the first operand.
       n_operands: How many there are.
       counted: The param that says how many there are, if there is one.
-      n_more: How many of another kind it counts, perhaps.
+      more: What else that param counts, if anything.
       are_needed: Whether it counts that an operand is given, read or not: a function with
         derivative rules has no derivative by what it closes over.
     """
@@ -32,7 +32,7 @@ class Reader(NamedTuple):
     first: int
     n_operands: int
     counted: str = ""
-    n_more: int = 0
+    more: tuple[int, ...] = ()
     are_needed: bool = False
 
 
@@ -48,8 +48,11 @@ def readers(eqn: Any) -> Iterator[Reader]:
         yield Reader("body_jaxpr", body, n_cond, n_body, "body_nconsts")
     elif name == "scan":
         n_consts, n_carry = jaxapi.scan_sizes(params)
-        counted = "num_consts" if "num_consts" in params else "ft_in"
-        yield Reader("jaxpr", (params["jaxpr"],), 0, n_consts, counted, n_carry)
+        counted, more = "num_consts", (n_carry,)
+        if counted not in params:
+            counted = "ft_in"
+            more = (jaxapi.flat_tree_sizes(params[counted]) or (0, n_carry))[1:]
+        yield Reader("jaxpr", (params["jaxpr"],), 0, n_consts, counted, more)
     elif name == "cond":
         yield Reader("branches", tuple(params["branches"]), 1, len(eqn.invars) - 1)
     elif name in ("checkpoint", "remat2"):

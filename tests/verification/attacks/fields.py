@@ -47,7 +47,7 @@ class Seen:
 def seen_fields() -> dict[Field, Seen]:
     """Collect the fields of all equations; primitives without any have the field ""."""
     found: dict[Field, Seen] = defaultdict(Seen)
-    for eqn in _equations():
+    for eqn in sorted(_equations(), key=_is_dead):
         name = eqn.primitive.name
         found[name, ""].eqns.setdefault(type(None), eqn)
         for param, value in eqn.params.items():
@@ -56,6 +56,11 @@ def seen_fields() -> dict[Field, Seen]:
             if len(seen.values) < 4 and not jaxapi.is_jaxpr(value):
                 seen.values.setdefault(repr(value), value)
     return dict(found)
+
+
+def _is_dead(eqn: Any) -> bool:
+    """Whether nothing of an equation can count: an example only where there is no other."""
+    return not eqn.outvars and not eqn.effects
 
 
 def _equations() -> Iterator[Any]:
@@ -161,9 +166,16 @@ def pairs(name: str, param: str, seen: Seen) -> Iterator[tuple[str, Any, Any]]:
 def _observed(value: Any, seen: Seen) -> Iterator[Change]:
     """Take one value that the field has in another equation."""
     for text, other in seen.values.items():
-        if text != repr(value) and "0x" not in text:
+        is_one = text == repr(value) or _sizes(value) == _sizes(other) is not None
+        if not is_one and "0x" not in text:
             yield f"as elsewhere, {text}"[:80], lambda other=other: other
             return
+
+
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """What a tree of JAX's bookkeeping means; None of all else."""
+    is_tree = isinstance(value, (*jaxapi.FLAT_TREES, *jaxapi.FLAT_PYTREES))
+    return jaxapi.flat_tree_sizes(value) if is_tree else None
 
 
 @functools.cache

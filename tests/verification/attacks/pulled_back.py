@@ -12,7 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax._src.interpreters import ad
 from jax.custom_derivatives import linear_call
+from jax.extend import core
 
 from tests.verification.attacks.pairs import X, Y, differs
 
@@ -29,11 +31,7 @@ clipped.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (jnp.clip(ct, -1, 1),))
 
 
 def in_scan(x: Any) -> Any:
-    def turn(carry: Any, _: None) -> Any:
-        a, b = carry
-        return (clipped(a), b + 1), None
-
-    return lax.scan(turn, (x, x), None, length=2)[0][0]
+    return lax.scan(lambda x, _: (clipped(x), None), x, None, length=2)[0]
 
 
 def in_branch(x: Any) -> Any:
@@ -53,6 +51,59 @@ def of_solve(x: Any) -> Any:
         lambda _, b: b / 2.0,
         lambda _, b: jnp.clip(b / 2.0, -1, 1),
     )
+
+
+@jax.custom_jvp
+def of_rule(x: Any) -> Any:
+    """Return the argument; the rule clips what its tangent is pulled back to."""
+    return x * 1.0
+
+
+of_rule.defjvp(lambda primals, tangents: (primals[0] * 1.0, of_linear_call(*tangents)))
+
+
+@jax.custom_jvp
+def of_rule_in_rule(x: Any) -> Any:
+    return x * x
+
+
+of_rule_in_rule.defjvp(
+    lambda primals, tangents: (
+        primals[0] * primals[0],
+        tangents[0] * 2.0 * of_rule(primals[0]),
+    )
+)
+
+
+@jax.custom_jvp
+def of_itself(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+def _of_itself(primals: Any, tangents: Any) -> Any:
+    x, t = *primals, *tangents
+    return of_itself(x), of_rule(t) * of_itself(x + 1.0)
+
+
+of_itself.defjvp(_of_itself)
+
+
+@jax.custom_batching.custom_vmap
+def of_batch(x: Any) -> Any:
+    """Return the argument; where it is batched, its cotangent is clipped."""
+    return x * 1.0
+
+
+of_batch.def_vmap(lambda size, batched, x: (clipped(x), batched[0]))
+
+doubled_p = core.Primitive("doubled")
+doubled_p.def_impl(lambda x: x * 2.0)
+doubled_p.def_abstract_eval(lambda x: x)
+ad.deflinear2(doubled_p, lambda ct, x: [jnp.clip(ct * 2.0, -1, 1)])
+
+
+def of_primitive(x: Any) -> Any:
+    return doubled_p.bind(x)
 
 
 def twice(f: Function) -> Function:
@@ -76,6 +127,14 @@ for kind, function in {
     "a branch": in_branch,
     "a linear call": of_linear_call,
     "a linear solve": of_solve,
+    "a rule of tangents": of_rule,
+    "a rule in a rule": of_rule_in_rule,
+    "a rule in a rule that leads back": of_itself,
+    "a scan of a rule": lambda x: lax.scan(lambda c, _: (of_rule(c), None), x, None, 2)[
+        0
+    ],
+    "a rule of batches": of_batch,
+    "the primitive of a library": of_primitive,
 }.items():
     differs(f"cotangents clipped by {kind}", twice(function), once(function))
 
