@@ -10,6 +10,7 @@ where they stand, so every walker handles them itself.
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dataclasses
 import dis
@@ -338,8 +339,10 @@ def written_globals(function: Any) -> frozenset[str]:
 
 
 def seen_globals(function: Any) -> Children:
-    """List what a function sees of its module."""
+    """List what a function sees of its module, and of builtins if they are its own."""
     space = function.__globals__
+    if function.__builtins__ is not vars(builtins):
+        space = {**function.__builtins__, **space}
     names = sorted(_global_names(function.__code__) & space.keys())
     return tuple([(f"global {name}", space[name]) for name in names])
 

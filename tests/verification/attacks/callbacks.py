@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import jax
@@ -22,6 +23,13 @@ def swapped(*, b: Any, a: Any) -> Any:
 
 def of_globals(n: float) -> Any:
     space: dict[str, Any] = {"np": np, "N": np.float32(n), "__name__": "hosts"}
+    exec("def host(x):\n    return np.asarray(x) * N", space)
+    return space["host"]
+
+
+def of_builtins(n: float) -> Any:
+    builtin = {**vars(builtins), "N": np.float32(n)}
+    space: dict[str, Any] = {"np": np, "__builtins__": builtin, "__name__": "hosts"}
     exec("def host(x):\n    return np.asarray(x) * N", space)
     return space["host"]
 
@@ -95,6 +103,7 @@ differs(
     pure(lambda x: (lambda y: y * 3)(x)),
 )
 differs("host function, a global", pure(of_globals(2.0)), pure(of_globals(3.0)))
+differs("host function, a builtin", pure(of_builtins(2.0)), pure(of_builtins(3.0)))
 differs("host function, names of its keywords", keywords(host), keywords(swapped), X, Y)
 differs(
     "host function, keywords it is called with",
