@@ -39,7 +39,7 @@ def settings() -> dict[str, Any]:
     monitoring = getattr(sys, "monitoring", None)
     return {
         "recursion limit": sys.getrecursionlimit(),
-        "collector": (gc.isenabled(), gc.get_threshold()),
+        "collector": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()),
         "profile": sys.getprofile(),
         "tools": [monitoring.get_tool(n) for n in range(6)] if monitoring else [],
         "warnings": list(warnings.filters),

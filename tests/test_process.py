@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import itertools
 import logging
@@ -10,6 +11,7 @@ import sys
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,6 +132,41 @@ def test_the_last_out_restores_in_whatever_order(name: str) -> None:
             assert (everything() == before) == (n == 2)
 
 
+def test_what_comes_out_of_a_job_counts_as_old() -> None:
+    with jaxapi.rare_collection():
+        made = [[n] for n in range(5000)]
+
+    old = {id(item) for item in gc.get_objects(generation=2)}
+    assert gc.get_freeze_count() == 0
+    assert all(id(item) in old for item in made)
+
+
+def test_what_someone_else_has_frozen_stays_so() -> None:
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with jaxapi.rare_collection():
+            pass
+        assert gc.get_freeze_count() == before
+    finally:
+        gc.unfreeze()
+
+
+def test_garbage_of_many_jobs_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    monkeypatch.setattr(process, "_MANY", 10_000)
+    with jaxapi.rare_collection():
+        found = weakref.ref(Cycle())
+    kept: list[list[int]] = []
+    for _ in range(10):
+        with jaxapi.rare_collection():
+            kept += [[n] for n in range(5000)]
+    assert found() is None
+
+
 def test_what_someone_else_sets_meanwhile_stays() -> None:
     before = sys.getrecursionlimit()
     try:
@@ -143,8 +180,6 @@ def test_what_someone_else_sets_meanwhile_stays() -> None:
 
 
 def test_threads_that_pause_the_collector_in_turns_do_not_pause_it_for_good() -> None:
-
-    import gc
 
     found: list[bool] = []
 
