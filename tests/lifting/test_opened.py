@@ -95,6 +95,33 @@ def test_sub_programs_and_programs_without_a_recording() -> None:
         assert "_p.bind" not in str(made)
 
 
+passed_p = _primitive("passed", lambda x: x)
+ad.primitive_jvps[passed_p] = lambda primals, tangents: (
+    passed_p.bind(*primals),
+    tangents[0],
+)
+
+
+@pytest.mark.parametrize("way", ["scan", "while_loop", "custom_jvp"])
+def test_sub_programs_with_what_a_library_differentiates(way: str) -> None:
+    """Where it stands for what it computes, it does so in loops and rules, too."""
+
+    def double(x: Any) -> Any:
+        return passed_p.bind(x) * 2
+
+    made = jax.custom_jvp(double)
+    made.defjvp(lambda primals, tangents: (made(*primals), double(*tangents)))
+
+    def f(x: Any) -> Any:
+        if way == "scan":
+            return jax.lax.scan(lambda c, _: (double(c), None), x, None, length=2)[0]
+        if way == "while_loop":
+            return jax.lax.while_loop(lambda c: c[0] < 9, double, x)
+        return made(x) + 1
+
+    assert "passed_p" not in recover(f, X)
+
+
 def test_rules_of_functions_are_opened_too() -> None:
     @jax.custom_jvp
     def g(x: Any) -> Any:

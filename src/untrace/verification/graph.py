@@ -366,9 +366,7 @@ class Graph(StandInKeys):
         scope.keys.update(zip(inputs, arguments))
         for index, eqn in enumerate(body.eqns):
             operands = tuple([self.atom(atom, scope) for atom in eqn.invars])
-            call = plain_call(eqn)
-            if call is None and eqn.primitive in self.opened:
-                call = _implementation(eqn)
+            call = self._opened(eqn)
             if call is not None:
                 self._note_mesh(eqn.params.get("ctx_mesh"))
                 results = self._open(call, operands, scope)
@@ -376,6 +374,13 @@ class Graph(StandInKeys):
                 results = self._equation(eqn, operands, scope, body, index)
             scope.keys.update(zip(eqn.outvars, results))
         return tuple([self.atom(atom, scope) for atom in body.outvars])
+
+    def _opened(self, eqn: Any) -> Any:
+        """The jaxpr that an equation stands for; None if it stands for itself."""
+        call = plain_call(eqn)
+        if call is None and eqn.primitive in self.opened:
+            call = _implementation(eqn)
+        return call
 
     def _note_mesh(self, mesh: Any) -> None:
         if isinstance(mesh, jax.sharding.Mesh) and not mesh.empty:
@@ -439,6 +444,10 @@ class Graph(StandInKeys):
             elif id(inner) not in seen:
                 seen[id(inner)] = inner
                 for eqn in jaxapi.split_jaxpr(inner)[0].eqns:
+                    call = self._opened(eqn)
+                    if call is not None:
+                        stack.append(call)
+                        continue
                     is_found |= self._is_pulled_back(eqn.primitive)
                     stack += self._within(eqn)
         for inner in [jaxpr] if is_found else seen.values():
