@@ -78,9 +78,6 @@ def lift_recorded(
             ):
                 raise
             continue
-        if program.is_stale:
-            program.release()
-            continue
         learnt = (
             program.has_missed,
             plan.learn(program.references),
@@ -144,6 +141,8 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
     with stage("functions"):
         main = main_function(captured, program, name)
     main = finish_module(main, program)
+    if program.is_stale:
+        raise Restart
     functions = [*lifter.functions, main]
     note_annotations(functions, lifter)
     for tree in shown:

@@ -169,6 +169,11 @@ def spell_keywords(module: Module) -> None:
             give_keywords(function, module.functions)
 
 
+# What a program that has to be written again is not to be put through: they learn nothing.
+_FINISHING = frozenset(
+    {name, open_main, unify, tell_apart, write_floats, spell_keywords}
+)
+
 MODULE_PASSES: Sequence[Callable[[Module], None]] = (
     keep_used,
     inline,
@@ -190,6 +195,8 @@ def finish_module(main: Function, program: Program) -> Function:
     """
     module = Module(main, program)
     for run in MODULE_PASSES:
+        if program.is_stale and run in _FINISHING:
+            break
         with stage(run.__name__.replace("_", " ")):
             run(module)
         if is_strict():
