@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching, mlir
 
 import untrace
 from untrace import jaxapi
+from untrace.lifting.recorded.calls import perturbed
 from untrace.verification.equivalence import equivalent
 from untrace.verification.retrace import execute
 
@@ -549,6 +550,29 @@ def test_derivatives_of_what_is_imported_stay_calls() -> None:
     assert src.report.strength == "identical"
     assert "return jax.grad(f)(x)" in str(src)
     np.testing.assert_array_equal(src.load()(X), jnp.full_like(X, 8))
+
+
+def test_rules_that_differentiate_what_is_imported_are_not_even_traced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a function computes in a loop tells that its rules cannot be kept."""
+
+    def turns(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda _, y: halved_p.bind(y) + 1, x)
+
+    f = jax.custom_vjp(turns)
+    f.defvjp(
+        lambda x: jax.vjp(turns, x.value),
+        lambda pull, cotangent: pull(cotangent),
+        symbolic_zeros=True,
+    )
+    monkeypatch.setattr(perturbed, "trace_told_rules", pytest.fail)
+    src = untrace.source(lambda x: f(x) * 2)(X)
+    assert src.report.is_verified, str(src.report)
+    assert (
+        "is written from its equations: the derivative of `halved` is its"
+        in " ".join(str(src).split())
+    )
 
 
 def test_derivatives_through_a_rule_of_the_user_are_kept() -> None:

@@ -54,6 +54,17 @@ def sub_jaxprs_of(eqns: Iterable[Any]) -> Iterator[Any]:
             yield from (item for item in items if is_jaxpr(item))
 
 
+def equations_inside(eqn: Any) -> Iterator[Any]:
+    """Yield the equations of the jaxprs in the params of one, and of those inside, once each."""
+    waiting, seen = list(sub_jaxprs_of([eqn])), set[int]()
+    for jaxpr in waiting:  # which grows
+        body, _ = split_jaxpr(jaxpr)
+        if id(body) not in seen:
+            seen.add(id(body))
+            yield from body.eqns
+            waiting += sub_jaxprs_of(body.eqns)
+
+
 def close_jaxpr(jaxpr: Any, consts: Sequence[Any] = ()) -> Any:
     """Attach `consts` to an open jaxpr."""
     return ClosedJaxpr(jaxpr, list(consts))

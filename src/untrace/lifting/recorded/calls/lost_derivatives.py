@@ -43,12 +43,21 @@ def lost_in(body: Body) -> str:
 
 
 def computes_lost(body: Body) -> str:
-    """Say which primitive of that kind a run computes, differentiated or not."""
+    """Say which primitive of that kind a run computes, differentiated or not.
+
+    One in a loop, or in a function with rules of its own, is computed as well.
+    """
     for item in body.calls:
         span = item.span
         for bind in span.log[span.first : span.last] if span else ():
             if jaxapi.library_of(bind.primitive) and _is_other(bind):
                 return _REASON.format(bind.primitive.name)
+            for eqn in jaxapi.equations_inside(bind):
+                avals = [[atom.aval for atom in of] for of in (eqn.invars, eqn.outvars)]
+                if jaxapi.library_of(eqn.primitive) and (
+                    jaxapi.differentiates_otherwise(eqn.primitive, eqn.params, *avals)
+                ):
+                    return _REASON.format(eqn.primitive.name)
     return ""
 
 
