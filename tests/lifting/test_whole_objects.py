@@ -6,6 +6,7 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
+from untrace.stages import measured
 
 X = np.arange(3.0, dtype=np.float32)
 
@@ -51,6 +52,18 @@ def checked(y):
     final = advance(State(y, y * 0.1, jnp.sum(y), 0), 0.1)
     jnp.max(final.step + final.count)
     return jnp.tanh(final.y)
+
+def around(state, limit):
+    scale = jnp.sum(jnp.abs(state.y) * jnp.tanh(state.y)) + jnp.max(state.error)
+    limit = jnp.where(scale > 1.0, limit * jnp.exp(-scale), jnp.sqrt(limit + scale))
+    limit = jnp.minimum(limit, jnp.mean(jnp.cos(state.error))) + jnp.log1p(limit)
+    final = advance(state, jnp.clip(limit, 0.05, 1.0))
+    y = jnp.where(final.y > scale, final.y, jnp.sort(final.y))
+    return State(y, final.error, final.step, final.count), scale
+
+def surrounded(y):
+    final, _ = around(State(y, y * 0.1, jnp.sum(y), 0), 0.1)
+    return final.y + final.error
 """
 )
 
@@ -159,3 +172,14 @@ def test_a_method_that_is_given_objects_and_new_ones_is_one_function():
     text = str(src)
     assert src.report.strength == "identical", text
     assert text.count("def mul") == 1 and "def mul(complex" in text, text
+
+
+def test_all_functions_that_pass_an_object_on_learn_of_it_at_once():
+    """One builds it of its leaves; what it returns of another one is not all needed."""
+    with measured() as spent:
+        text = recover(lambda y: SOLVER.surrounded(SOLVER.surrounded(y)), X)
+    for name in ("around", "advance"):
+        head = text.partition(f"def {name}(")[2].partition(")")[0]
+        assert "state" in head.split(", "), text
+    assert "    return jnp.sin(final.y), jnp.expm1(final.error)\n" in text
+    assert spent.parts["write"].parts["functions"].times == 3, text

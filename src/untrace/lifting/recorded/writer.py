@@ -219,10 +219,15 @@ class Writer:
         return next(((name, "") for name in takers if name.hint == word), found)
 
     def needs_whole(self, key: Any) -> None:
-        """Take note that an object is built again whose arrays were passed one by one."""
+        """Take note that an object is built again whose arrays were passed one by one.
+
+        The caller builds it then, and so on up to where its arrays are not passed.
+        """
         if key in self.apart:
             self.program.plan.whole.add(self.apart[key])
             self.program.is_stale = True
+            if self.caller is not None:
+                self.caller.needs_whole(key)
         elif self.parent is not None:
             self.parent.needs_whole(key)
 

@@ -175,7 +175,8 @@ class _Uses:
         """Read only what is needed of what a function returns; tell whether that is new."""
         if not isinstance(need, tuple) or kept.draft is None:
             return False
-        parts = _returned(kept.draft.result, kept.result, need)
+        term = kept.draft.result
+        parts = [] if term is None else _returned(term.parts, kept.result, need)
         return any([self._read(ref, paths) for ref, paths in parts])
 
     def _read(self, ref: Ref, accesses: Sequence[str]) -> bool:
@@ -196,27 +197,51 @@ class _Uses:
 
 
 def _returned(
-    term: Term | None, result: Any, need: tuple[Need, ...]
+    parts: Sequence[Part], result: Any, need: Need
 ) -> Iterator[tuple[Ref, list[str]]]:
     """Yield the references that a function returns, where that is plain, with what is needed.
 
     Args:
-      term: What it returns.
+      parts: What it returns: a reference, a tuple, an object or `state._replace(y=y)`.
       result: The value of that.
       need: What calls need of it.
     """
-    parts: list[Part] = [] if term is None else term.parts
     if len(parts) == 1 and isinstance(parts[0], Ref):
         yield parts[0], _accesses(result, need)
-    elif type(result) is tuple and len(result) == len(need):
+        return
+    inner = members(result, is_array) if isinstance(need, tuple) else []
+    if not isinstance(need, tuple) or len(inner) != len(need) or len(parts) < 2:
+        yield from [(p, []) for p in parts if isinstance(p, Ref) and need is False]
+        return
+    if type(result) is tuple:
         items = _items(parts)
-        for item, value, one in zip(items, result, need):
-            if len(items) == len(need) and len(item) == 1 and isinstance(item[0], Ref):
-                yield item[0], _accesses(value, one)
+        if len(items) == len(need):
+            for item, (_, value), one in zip(items, inner, need):
+                yield from _returned(item, value, one)
+        return
+    first, *after = parts
+    given = _keywords(after)
+    if isinstance(first, Ref) and after[0] == "._replace":
+        given = _keywords(after[1:])
+        rest = [key not in given and one for (key, _), one in zip(inner, need)]
+        if given:
+            yield first, _accesses(result, tuple(rest))
+    for (key, value), one in zip(inner, need):
+        if key in given:
+            yield from _returned(given[key], value, one)
+
+
+def _keywords(parts: Sequence[Part]) -> dict[str, Sequence[Part]]:
+    """Return the arguments of a call that are given by name, by `.name`."""
+    return {
+        f".{item[0][:-1]}": item[1:]
+        for item in _items(parts)
+        if isinstance(item[0], str) and item[0].endswith("=")
+    }
 
 
 def _items(parts: Sequence[Part]) -> list[list[Part]]:
-    """List the items of a tuple; nothing for what is none, or has strings in it."""
+    """List the items between parentheses; nothing for what is none, or has strings in it."""
     items, depth = list[list[Part]]([[]]), 0
     for part in parts[1:-1]:
         if part == ", " and not depth:
