@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import bisect
 import functools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from untrace.parsing import parse
+from untrace.parsing import children, parse
 
 Span = tuple[int, int]
 """Where something begins and ends in a text, in characters."""
@@ -44,19 +45,20 @@ class Parsed:
         for line in self._lines:
             starts.append(starts[-1] + len(line) + 1)
         self._starts = starts
+        self._is_ascii = text.isascii()
         self._parents: dict[ast.AST, ast.AST] = {}
         self.nodes: list[ast.AST] = []
         self._add(parse(text))
-        self.nodes.sort(key=lambda node: self.span(node)[0])
+        self.nodes.sort(key=operator.attrgetter("lineno", "col_offset"))
 
     def _add(self, tree: ast.AST) -> None:
         stack = [tree]
         while stack:
             node = stack.pop()
-            for child in ast.iter_child_nodes(node):
-                self._parents[child] = node
-                stack.append(child)
-            if hasattr(node, "lineno"):
+            inner = children(node)
+            self._parents.update(dict.fromkeys(inner, node))
+            stack += inner
+            if "lineno" in node._attributes:
                 self.nodes.append(node)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -71,9 +73,8 @@ class Parsed:
 
     def _offset(self, line: int, column: int) -> int:
         """Return the place of a line and column; Python counts the latter in bytes."""
-        text = self._lines[line - 1]
-        if not text.isascii():
-            column = len(text.encode()[:column].decode())
+        if not self._is_ascii:
+            column = len(self._lines[line - 1].encode()[:column].decode())
         return self._starts[line - 1] + column
 
     def source(self, node: ast.AST) -> str:

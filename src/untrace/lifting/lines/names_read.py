@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from untrace.parsing import children, walk
+
 _WORD = re.compile(r"\w+")
+_ITERATING = (" for ", "zip(", "map(")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
@@ -41,12 +44,13 @@ def names_read(
       names: The names, and what they belong to: those of one thing that are next to each
         other in a tuple, or in the arguments of a call, are listed together.
       lines: The lines. Rules in rules are deep, and each is looked through with all that
-        is in it: functions whose lines have none of the names are skipped.
+        is in it: statements and functions whose lines have none of the names are skipped.
     """
     found: list[Reading] = []
     for node in _relevant(tree.body, names, lines):
         found += _in_node(node, names, frozenset())
-    if all(reading.display is None for reading in found):
+    is_any = any(mark in line for line in lines for mark in _ITERATING)
+    if not is_any or all(reading.display is None for reading in found):
         return found
     iterated = set(map(id, _iterated(tree)))
     return [
@@ -60,20 +64,21 @@ def names_read(
 def _relevant(
     body: Sequence[ast.stmt], names: Mapping[str, object], lines: Sequence[str]
 ) -> Iterator[ast.stmt]:
-    """Yield the statements but for functions that cannot read any of the names."""
+    """Yield the statements but for those that cannot read any of the names."""
     for node in body:
+        decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else ()
+        first = min([each.lineno for each in [node, *decorators]])
+        text = "\n".join(lines[first - 1 : node.end_lineno])
+        mentioned = names.keys() & _WORD.findall(text)
         if isinstance(node, ast.FunctionDef):
-            first = min([each.lineno for each in [node, *node.decorator_list]])
-            text = "\n".join(lines[first - 1 : node.end_lineno])
-            mentioned = names.keys() & set(_WORD.findall(text))
-            if not mentioned or mentioned <= set(_names_bound(node)):
-                continue
-        yield node
+            mentioned -= set(_names_bound(node)) if mentioned else set()
+        if mentioned:
+            yield node
 
 
 def _iterated(tree: ast.Module) -> Iterator[ast.expr]:
     """Yield the expressions that a comprehension, `zip` or `map` iterates over."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.comprehension):
             yield node.iter
         elif (
@@ -94,7 +99,7 @@ def _in_node(
     if isinstance(node, (ast.FunctionDef, ast.Lambda)):
         hidden = hidden | frozenset(_names_bound(node))
     elif isinstance(node, _COMPREHENSIONS):
-        stored = [n for g in node.generators for n in ast.walk(g.target)]
+        stored = [n for g in node.generators for n in walk(g.target)]
         hidden = hidden | {n.id for n in stored if isinstance(n, ast.Name)}
     display = node if isinstance(node, ast.Tuple) else None
     rows: Sequence[ast.expr] = ()
@@ -110,7 +115,7 @@ def _in_node(
             yield from _in_node(item, names, hidden)
         return
     yield from _in_row(rows, display, names, hidden)
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if id(child) not in in_rows:
             yield from _in_node(child, names, hidden)
 
@@ -164,4 +169,4 @@ def own_names(body: Sequence[ast.stmt]) -> Iterator[str]:
             if isinstance(node.ctx, ast.Store):
                 yield node.id
         elif not isinstance(node, (ast.Lambda, *_COMPREHENSIONS)):
-            stack += ast.iter_child_nodes(node)
+            stack += children(node)
