@@ -11,8 +11,10 @@ import pytest
 
 import untrace
 from untrace.ir import from_jaxpr, to_jaxpr
+from untrace.lifting.idioms import rewriting
 from untrace.lifting.idioms.attempts import attempt
 from untrace.lifting.idioms.learned import learned, trace_example
+from untrace.lifting.idioms.regions import primitives
 from untrace.lifting.idioms.rewriting import lift_idioms
 from untrace.lifting.idioms.table import IDIOMS
 from untrace.verification.equivalence import equivalent
@@ -293,3 +295,31 @@ def test_lines_take_numbers_of_python_where_weak_scalars_may_be_some():
     assert attempt("v0.astype(jnp.int32)", [weak]) is None
     assert attempt("jnp.asarray(v0, jnp.int32)", [weak]) is not None
     assert attempt("v0 + v1.astype(jnp.int32)", [weak, strong]) is not None
+
+
+def test_lines_are_traced_once_for_inputs_of_the_same_types(monkeypatch):
+    traced = []
+
+    def counting(text, avals, imports, context):
+        traced.append((text, *map(str, avals)))
+        return attempt(text, avals, imports, context)
+
+    monkeypatch.setattr(rewriting, "attempt", counting)
+
+    def f(x, i):
+        for axis in (0, 1, -1):
+            x = jnp.copy(jax.lax.transpose(x, (1, 0))) + x.sum(axis, keepdims=True)
+        return x[i] + jnp.take(x, i, axis=1) + x[i, 0] + x[0, i]
+
+    jaxpr = jax.make_jaxpr(f)(jnp.ones((4, 4)), 2)
+    assert untrace.source(jaxpr, level="api").report.is_verified
+    assert len(traced) == len(set(traced)) > 10
+
+
+def test_programs_that_are_equal_need_the_same_primitives():
+    def f(x):
+        jnp.cos(x)
+        return jnp.copy(jax.jit(lambda y: (jnp.tan(y), jnp.sin(y)))(x)[1])
+
+    block = from_jaxpr(jax.make_jaxpr(f)(jnp.ones(3)))
+    assert primitives(block) == {"copy", "sin"}

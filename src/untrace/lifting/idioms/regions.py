@@ -8,6 +8,7 @@ by steps of one equation.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +127,36 @@ def look_of(block: Block) -> int:
     """Return the look of a whole program."""
     equations = live(block)
     return look_key(_looks_of(block), equations[-1]) if equations else 0
+
+
+def primitives(block: Block) -> frozenset[str]:
+    """Return the names of all primitives that the results of a program need, in calls too.
+
+    Programs that are equal as data flow have the same, though looks pass over some.
+    """
+    return _needed(block, (True,) * len(block.outputs))[0]
+
+
+@functools.lru_cache(maxsize=1024)
+def _needed(
+    block: Block, are_read: tuple[bool, ...]
+) -> tuple[frozenset[str], list[bool]]:
+    """Return which primitives some results of a block need, and whether they need each input."""
+    needed: set[Atom | None] = set(itertools.compress(block.outputs, are_read))
+    names: set[str] = set()
+    for eqn in reversed(block.equations):
+        used = tuple([value in needed for value in eqn.results])
+        if not any(used):
+            continue
+        inner = called(eqn)
+        if inner is None:
+            names.add(eqn.name)
+            needed.update(eqn.operands)
+        else:
+            more, are_needed = _needed(inner, used)
+            names |= more
+            needed.update(itertools.compress(eqn.operands, are_needed))
+    return frozenset(names), [value in needed for value in block.inputs]
 
 
 def live(block: Block) -> list[Equation]:

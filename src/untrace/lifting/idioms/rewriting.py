@@ -26,6 +26,7 @@ from untrace.lifting.idioms.regions import (
     Region,
     is_in_place,
     look_of,
+    primitives,
     regions,
     signature,
     tail,
@@ -96,6 +97,9 @@ class Rewriter:
     opens_jit: bool = False
     blocks: dict[int, Block] = field(default_factory=dict[int, Block])
     found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
+    attempts: dict[Any, Attempt | None] = field(
+        default_factory=dict[Any, "Attempt | None"]
+    )
     alive: list[Any] = field(default_factory=list[Any])
     # Whether there was no time any more to look for lines.
     was_late: bool = False
@@ -161,26 +165,37 @@ class Rewriter:
         if not all(map(_has_fixed_shape, [*avals, *region.root.result_avals])):
             return None
         context = None if context is jaxapi.ambient_context() else context
-        expected: Any = None
+        block = _block(region, wanted, host)
+        needed, expected = primitives(block), None
         for line in lines(region, look):
             if line.text in self.excluded:
                 continue
-            made = attempt(line.text, avals, line.imports, context)
+            made = self._traced(line, avals, context)
             places = None if made is None else _places(made, region.root)
             if made is None or places is None:
                 continue
             if look_of(from_jaxpr(made.jaxpr)) != look:
                 continue
-            if expected is None:
-                expected = _jaxpr(region, wanted, host)
             chosen = [i for i in places if i is not None]
             order = [region.root.results[i] for i in chosen]
             kept = [i for i, place in enumerate(places) if place is not None]
             if order != wanted:
                 continue
-            if self.accept(expected, _with_results(made.jaxpr, kept)):
+            actual = _with_results(made.jaxpr, kept)
+            if primitives(from_jaxpr(actual)) != needed:
+                continue
+            expected = to_jaxpr(block) if expected is None else expected
+            if self.accept(expected, actual):
                 return Found(line, made.is_sequence, places)
         return None
+
+    def _traced(self, line: Line, avals: list[Any], context: Any) -> Attempt | None:
+        """Trace a line; regions of inputs of the same types are tried with the same lines."""
+        key = line, tuple(avals), id(context)
+        if key not in self.attempts:
+            self.alive.append(context)  # or another one may have its `id`
+            self.attempts[key] = attempt(line.text, avals, line.imports, context)
+        return self.attempts[key]
 
 
 def _has_fixed_shape(aval: Any) -> bool:
@@ -203,9 +218,9 @@ def _places(made: Attempt, root: Equation) -> tuple[int | None, ...] | None:
     return tuple(places) if fits and any(i is not None for i in places) else None
 
 
-def _jaxpr(region: Region, results: list[Value], host: Block) -> Any:
-    """Write a region as a jaxpr over its inputs."""
-    block = Block(
+def _block(region: Region, results: list[Value], host: Block) -> Block:
+    """Return a region as a program of its inputs."""
+    return Block(
         region.inputs,
         (),
         region.equations,
@@ -215,7 +230,6 @@ def _jaxpr(region: Region, results: list[Value], host: Block) -> Any:
         None,
         host.jaxpr,
     )
-    return to_jaxpr(block)
 
 
 def _with_results(jaxpr: Any, kept: list[int]) -> Any:
