@@ -39,6 +39,17 @@ def fields_of(value: Any) -> dict[str, Any]:
     return held
 
 
+def closed_over(function: Any) -> dict[str, Any]:
+    """Return what a Python function closes over, by name; nothing of any other object.
+
+    A variable that has no value yet is left out.
+    """
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells = getattr(function, "__closure__", None) or ()
+    empty = types.CellType()
+    return {n: cell.cell_contents for n, cell in zip(names, cells) if cell != empty}
+
+
 @functools.lru_cache(maxsize=4096)
 def _slots(kind: type) -> dict[str, types.MemberDescriptorType]:
     return {

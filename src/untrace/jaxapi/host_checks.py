@@ -6,11 +6,11 @@ equation it is known by the host function that raises, which closes over the mes
 
 from __future__ import annotations
 
-import types
 from typing import Any, NamedTuple
 
 from untrace.jaxapi.jaxprs import split_jaxpr
 from untrace.jaxapi.state import function_origin, host_call
+from untrace.objects import closed_over
 
 _CHECK = "equinox._errors._error"
 _RAISES = f"{_CHECK}.<locals>.raises"
@@ -27,7 +27,7 @@ class ErrorCheck(NamedTuple):
 
 def error_check(function: Any, args: Any) -> ErrorCheck | None:
     """Read a call of the function behind `equinox.error_if`; None for any other."""
-    plain = _closed_over(getattr(function, "fun", None)).get("fn")
+    plain = closed_over(getattr(function, "fun", None)).get("fn")
     if plain is None or function_origin(plain) != _CHECK or len(args) != 2:
         return None
     (static, settings), (given, _) = args
@@ -59,7 +59,7 @@ def checked_message(call_jaxpr: Any) -> tuple[str | None] | None:
             if call is not None and function_origin(call.function) == _RAISES:
                 if _shapes(eqn.outvars) != _shapes(body.outvars):
                     return None
-                return (_only(_closed_over(call.function)["msgs"]),)
+                return (_only(closed_over(call.function)["msgs"]),)
     return None
 
 
@@ -70,12 +70,3 @@ def _shapes(variables: Any) -> list[tuple[int, ...]]:
 def _only(messages: Any) -> str | None:
     """Return the only message that a check has; those of tables are left to libraries."""
     return messages[0] if len(messages) == 1 else None
-
-
-def _closed_over(function: Any) -> dict[str, Any]:
-    """Return what a Python function closes over, by name."""
-    if not isinstance(function, types.FunctionType):
-        return {}
-    cells = function.__closure__ or ()
-    names = function.__code__.co_freevars
-    return {name: cell.cell_contents for name, cell in zip(names, cells)}

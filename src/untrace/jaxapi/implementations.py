@@ -32,6 +32,7 @@ from untrace.jaxapi.evaluation import eval_jaxpr
 from untrace.jaxapi.jaxprs import JaxprLiteral, Tracer, split_jaxpr, sub_jaxprs_of
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
+from untrace.objects import closed_over
 
 _JAX = frozenset({"jax", "jaxlib"})
 _LOWERED = inner_code(_mlir.lower_fun, "f_lowered")
@@ -485,5 +486,4 @@ def _compiled_as(primitive: Any) -> Callable[..., Any] | None:
         return None
     if any(primitive in rules for rules in _mlir._platform_specific_lowerings.values()):
         return None
-    cells = zip(rule.__code__.co_freevars, rule.__closure__ or ())
-    return dict(cells)["fun"].cell_contents
+    return closed_over(rule)["fun"]

@@ -23,7 +23,7 @@ from jax._src.lax.control_flow import solves as _solves
 from untrace.jaxapi.called import Called, Reader
 from untrace.jaxapi.jaxprs import is_jaxpr
 from untrace.jaxapi.wrappers import inner_code, is_wrapper, open_boundary
-from untrace.objects import attribute_of
+from untrace.objects import attribute_of, closed_over
 
 
 def made_readers() -> dict[types.CodeType, Reader]:
@@ -61,7 +61,7 @@ def converted(function: Any) -> Any:
     code = attribute_of(function, "__code__")
     if code not in _converted_codes():
         return None
-    return dict(zip(code.co_freevars, function.__closure__))["jaxpr"].cell_contents
+    return closed_over(function)["jaxpr"]
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from jax._src import linear_util as _lu
 from untrace.jaxapi.jaxprs import as_function, close_jaxpr, is_jaxpr, split_jaxpr
 from untrace.jaxapi.rules import ZEROS, asked_rule, forgotten_rules, is_perturbable
 from untrace.jaxapi.tracing import trace_flat
+from untrace.objects import closed_over
 
 MAX_ALONE = 4
 """Most tangents of which each is also given alone."""
@@ -345,9 +346,7 @@ def codes_behind(rule: Any) -> Iterator[types.CodeType]:
             waiting += [part.func, *part.args, *part.keywords.values()]
         elif isinstance(part, types.FunctionType):
             yield part.__code__
-            for cell in part.__closure__ or ():
-                with contextlib.suppress(ValueError):  # an empty cell
-                    waiting.append(cell.cell_contents)
+            waiting += closed_over(part).values()
 
 
 def _like(function: Any, call: Callable[..., Any]) -> Any:

@@ -9,7 +9,6 @@ a primitive can be bound with params that mean nothing.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import types
@@ -18,6 +17,8 @@ from typing import Any
 
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import mlir as _mlir
+
+from untrace.objects import closed_over
 
 _USUAL = ("standard_abstract_eval", "standard_multi_result_abstract_eval")
 
@@ -63,12 +64,6 @@ def _functions(rule: Any, seen: set[int]) -> Iterator[types.FunctionType]:
         parts = tuple(rule)  # pyright: ignore[reportUnknownArgumentType]
     elif isinstance(rule, types.FunctionType):
         yield rule
-        parts = (getattr(rule, "__wrapped__", None), *_closed_over(rule))
+        parts = (getattr(rule, "__wrapped__", None), *closed_over(rule).values())
     for part in parts:
         yield from _functions(part, seen)
-
-
-def _closed_over(function: types.FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # it is empty
-            yield cell.cell_contents

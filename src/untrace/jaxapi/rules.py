@@ -36,6 +36,7 @@ from untrace.jaxapi.jaxprs import (
 )
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
+from untrace.objects import closed_over
 
 ZEROS = (_ad_util.Zero, _ad_util.SymbolicZero)
 MAX_RULE_DEPTH = 12
@@ -199,11 +200,7 @@ def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]], int]:
             stores.update((id(s), s) for s in value.stores if s is not None)
             stack.append(value.f)
         elif getattr(value, "__module__", None) in _KEEPING:
-            cells = getattr(value, "__closure__", None) or ()
-            names = getattr(_code(value), "co_freevars", ())
-            held: dict[str, Any] = {
-                name: cell.cell_contents for name, cell in zip(names, cells)
-            }
+            held = closed_over(value)
             if _code(value) is MEMOIZED:
                 traces.append(held["cells"])
             if _code(value) is _LIFTED:

@@ -20,6 +20,8 @@ from jax._src import debugging as _debugging
 from jax._src.state import indexing as _indexing
 from jax._src.state import types as _state_types
 
+from untrace.objects import closed_over
+
 Ref = getattr(_core, "Ref", ())
 AbstractRef = _state_types.AbstractRef
 NDIndexer = _indexing.NDIndexer
@@ -66,8 +68,7 @@ def host_call(callback: Any) -> HostCall | None:
     code = getattr(callback, "__code__", None)
     if code is None or code.co_name != "_flat_callback":
         return None
-    cells = zip(code.co_freevars, callback.__closure__ or ())
-    held = {name: cell.cell_contents for name, cell in cells}
+    held = closed_over(callback)
     if not {"callback", "in_tree", "static_args"} <= held.keys():
         return None
     return HostCall(held["callback"], held["in_tree"], dict(held["static_args"]))

@@ -11,6 +11,7 @@ from typing import Any
 from jax._src.interpreters import partial_eval as _pe
 
 from untrace.jaxapi.wrappers import inner_code
+from untrace.objects import closed_over
 
 
 def thunk_result(function: Any) -> Any:
@@ -20,8 +21,7 @@ def thunk_result(function: Any) -> Any:
     """
     if function.__code__ is not _MEMOIZED:
         return None
-    held = dict(zip(_MEMOIZED.co_freevars, function.__closure__))
-    code = getattr(held["fn"].cell_contents, "__code__", None)
+    code = getattr(closed_over(function)["fn"], "__code__", None)
     if code is None or code.co_argcount or code.co_flags & inspect.CO_VARARGS:
         return None
     try:

@@ -31,6 +31,7 @@ from jax._src.numpy import vectorize as _vectorize
 
 from untrace.jaxapi.kernel_calls import KERNEL_HOME, kernel_options, pallas_module
 from untrace.jaxapi.matrices import sparse_module
+from untrace.objects import closed_over
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,7 +81,7 @@ CUSTOM_VJP = _custom_derivatives.custom_vjp
 def open_boundary(function: Any) -> Any:
     """Remove the wrappers that only filter tracebacks."""
     while type(function) is types.FunctionType and function.__code__ is _BOUNDARY:
-        function = _closure(function)["fun"]
+        function = closed_over(function)["fun"]
     return function
 
 
@@ -95,7 +96,7 @@ def transformed(function: Any) -> Transformed | None:
     if type(function) is not types.FunctionType:
         return None
     maker = makers().get(id(function.__code__))
-    return maker[1].read(_closure(function)) if maker is not None else None
+    return maker[1].read(closed_over(function)) if maker is not None else None
 
 
 def _read_ufunc(function: Any) -> Transformed | None:
@@ -132,7 +133,7 @@ class Maker:
     def read(self, cells: Mapping[str, Any]) -> Transformed:
         """Read a transformed function from the variables of its wrapper."""
         if self.through:  # `grad` wraps what `value_and_grad` returns, for example
-            cells = _closure(open_boundary(cells[self.through]))
+            cells = closed_over(open_boundary(cells[self.through]))
         function = next(cells[n] for n in ("fun", "f", "pyfunc", "func") if n in cells)
         options = {
             name: cells[name]
@@ -158,7 +159,7 @@ class _PmapMaker(Maker):
 
     def read(self, cells: Mapping[str, Any]) -> Transformed:
         """Read a mapped function from the variables of its wrapper."""
-        held = _closure(cells["infer_params"])
+        held = closed_over(cells["infer_params"])
         options = {
             name: held[name]
             for name in ("axis_name", "in_axes", "devices", "backend", "axis_size")
@@ -245,7 +246,7 @@ def elementwise_rules(function: Any) -> list[Any]:
     code = getattr(rule, "__code__", None)
     if code is not inner_code(CUSTOM_JVP.defjvps, "jvp"):
         return []
-    return list(_closure(rule)["jvps"])
+    return list(closed_over(rule)["jvps"])
 
 
 def gradient_function(function: Any) -> Any:
@@ -258,12 +259,12 @@ def gradient_function(function: Any) -> Any:
         return None
     if getattr(function.fwd, "__code__", None) is not _GRADIENT_FORWARD:
         return None
-    return _closure(function.fwd).get("fun")
+    return closed_over(function.fwd).get("fun")
 
 
 def gradient_has_logs(function: Any) -> bool:
     """Whether the rule of a `jax.custom_gradient` returns logs, too."""
-    return bool(_closure(function.fwd).get("with_logs"))
+    return bool(closed_over(function.fwd).get("with_logs"))
 
 
 def read_jit(function: Any, info: Any) -> Transformed:
@@ -299,7 +300,7 @@ def _read_kernel_call(function: Any) -> Transformed | None:
     code = getattr(function, "__code__", None)
     if module is None or code is not _kernel_wrapper(module):
         return None
-    cells = _closure(function)
+    cells = closed_over(function)
     options = kernel_options(cells)
     if options is None:
         return None
@@ -332,15 +333,6 @@ def _is_unspecified(sharding: Any) -> bool:
 def is_wrapper(code: types.CodeType) -> bool:
     """Whether a frame only passes a call on."""
     return code is _BOUNDARY
-
-
-def _closure(function: Any) -> dict[str, Any]:
-    """Return what a function closes over; a variable without a value is left out."""
-    found: dict[str, Any] = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        with contextlib.suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
 
 
 def inner_code(function: Any, name: str) -> types.CodeType:

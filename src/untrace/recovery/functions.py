@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from untrace import jaxapi
+from untrace import jaxapi, objects
 from untrace.recovery.classifying import is_handed_over, is_inside_jax
 from untrace.recovery.record import Body
 
@@ -253,11 +253,7 @@ def opened(function: Any) -> tuple[types.FunctionType | None, list[Any]]:
 
 def closed_over(function: Any) -> dict[str, Any]:
     """Return the variables that the Python function inside all wrappers closes over."""
-    plain = innermost(function)
-    cells = (plain.__closure__ or ()) if plain is not None else ()
-    names = plain.__code__.co_freevars if plain is not None else ()
-    empty = types.CellType()
-    return {n: cell.cell_contents for n, cell in zip(names, cells) if cell != empty}
+    return objects.closed_over(innermost(function))
 
 
 def starred(code: types.CodeType) -> tuple[str, ...]:

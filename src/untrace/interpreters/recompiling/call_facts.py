@@ -21,6 +21,7 @@ import numpy as np
 from untrace import jaxapi
 from untrace.folder import OWN_FOLDER
 from untrace.jaxapi import JitCall
+from untrace.objects import closed_over
 from untrace.printable import printable
 from untrace.verification.difference import shorten
 
@@ -185,13 +186,7 @@ def _closed(function: Any) -> dict[str, Any]:
             function = function.func
         else:
             break
-    code = getattr(function, "__code__", None)
-    cells = getattr(function, "__closure__", None) or ()
-    for name, cell in zip(getattr(code, "co_freevars", ()), cells):
-        try:
-            held[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+    held |= closed_over(function)
     defaults = getattr(function, "__defaults__", None) or ()
     held |= {f"default {k}": value for k, value in enumerate(defaults)}
     return {name: snapshot(value) for name, value in held.items()}

@@ -25,7 +25,7 @@ from untrace.lifting.spelling.base import (
     writes,
 )
 from untrace.lifting.spelling.homes import find_home, find_public_home
-from untrace.objects import attributes_of
+from untrace.objects import attributes_of, closed_over
 from untrace.syntax.names import is_name
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -194,15 +194,10 @@ def _spell_method(speller: Speller, value: Any) -> str:
 # Remat policies made by a call; JAX keeps some of them as closures.
 
 
-def _closure(function: Any) -> dict[str, Any]:
-    names = function.__code__.co_freevars
-    return {n: c.cell_contents for n, c in zip(names, function.__closure__ or ())}
-
-
 def _spell_policy(
     speller: Speller, value: Any, *, names: str = "", keywords: tuple[str, ...] = ()
 ) -> str:
-    held = _closure(value)
+    held = closed_over(value)
     maker = value.__qualname__.partition(".")[0]
     root = f"{speller.imports.module('jax')}.checkpoint_policies.{maker}"
     args = sorted(held[names]) if names else []
@@ -222,7 +217,7 @@ def _spell_policy_record(speller: Speller, value: Any) -> str:
 
 
 def _spell_both(speller: Speller, value: Any) -> str:
-    held = _closure(value)
+    held = closed_over(value)
     root = (
         f"{speller.imports.module('jax')}.checkpoint_policies.save_from_both_policies"
     )

@@ -7,7 +7,6 @@ by what that closes over and by the arguments that were bound before.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.spelling.homes import public_name
+from untrace.objects import closed_over
 from untrace.recovery.classifying import is_recorded
 from untrace.recovery.functions import function_key, innermost, is_function, peel
 from untrace.recovery.record import Body, is_library
@@ -113,17 +113,7 @@ class Given:
 def _closure(run: Body) -> list[Any]:
     if run.function is None:
         return list(run.free.values())
-    plain = innermost(run.function)
-    return _cells(plain) if plain is not None else []
-
-
-def _cells(plain: Any) -> list[Any]:
-    """Return what a function closes over; some variables may have no value yet."""
-    values: list[Any] = []
-    for cell in plain.__closure__ or ():
-        with contextlib.suppress(ValueError):
-            values.append(cell.cell_contents)
-    return values
+    return [*closed_over(innermost(run.function)).values()]
 
 
 def _gather(value: Any, found: dict[Any, Any]) -> None:
@@ -134,7 +124,8 @@ def _gather(value: Any, found: dict[Any, Any]) -> None:
     layer = peel(value) if public_name(value) is None else None
     if layer is None:
         return
-    more = _cells(layer.value) if layer.kind == "function" else [layer.inner]
+    is_plain = layer.kind == "function"
+    more = [*closed_over(layer.value).values()] if is_plain else [layer.inner]
     if layer.kind == "partial":
         more += [*layer.value.args, *layer.value.keywords.values()]
     for inner in more:
@@ -178,14 +169,8 @@ def _is_same(held: Any, value: Any) -> bool:
 
 def _has_closure(plain: Any, run: Body) -> bool:
     """Whether a run closed over what a function does."""
-    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or ()):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # it has no value yet
-            continue
-        if name in run.free and run.free[name] is not value:
-            return False
-    return True
+    held = closed_over(plain).items()
+    return all(run.free.get(name, value) is value for name, value in held)
 
 
 def runs_inside(function: Any, bodies: Iterable[Body]) -> list[Body]:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from untrace.objects import attributes_of
+from untrace.objects import attributes_of, closed_over
 from untrace.recovery.functions import function_key, is_function
 from untrace.recovery.record import Body, is_library
 
@@ -93,8 +93,7 @@ def _mark(value: Any, seen: dict[int, int] | None = None) -> Any:
     seen[id(value)] = len(seen)
     if type(value) is not types.FunctionType:
         return type(value), *[_mark(one, seen) for one in value]
-    cells = [cell for cell in value.__closure__ or () if cell != types.CellType()]
-    held = [*[cell.cell_contents for cell in cells], *(value.__defaults__ or ())]
+    held = [*closed_over(value).values(), *(value.__defaults__ or ())]
     held += (value.__kwdefaults__ or {}).values()
     marks = [_mark(one, seen) for one in held]
     return id(value.__code__), id(value.__globals__), *marks
