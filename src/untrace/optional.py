@@ -101,8 +101,8 @@ class _File:
       taken: Those that were taken, in order.
     """
 
-    left_out: dict[Decision, str] = field(default_factory=dict[Decision, str])
-    taken: dict[Decision, None] = field(default_factory=dict[Decision, None])
+    left_out: dict[Decision, str] = field(default_factory=dict)
+    taken: dict[Decision, None] = field(default_factory=dict)
 
     def leaves_out(self, name: str, args: Sequence[Any]) -> bool:
         """Whether a step is left out for what it is given."""

@@ -73,7 +73,7 @@ class Source:
     decisions: tuple[Decision, ...] = ()
     parity: Any = None
     kept: Kept | None = None
-    _text: list[str] = field(default_factory=list[str])
+    _text: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         if not self._text:

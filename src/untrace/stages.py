@@ -25,7 +25,7 @@ class Stage:
     name: str
     seconds: float = 0.0
     times: int = 0
-    parts: dict[str, Stage] = field(default_factory=dict[str, "Stage"])
+    parts: dict[str, Stage] = field(default_factory=dict)
 
     def rows(self, depth: int = 0) -> Iterator[tuple[int, Stage]]:
         """Yield the stages inside, with their depth, each before its parts."""

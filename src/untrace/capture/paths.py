@@ -38,7 +38,7 @@ _NONE: tuple[str, list[Step]] = ("", [])
 class _Branch:
     """A tree being put together: its children by the steps that lead to them."""
 
-    children: dict[Step, _Branch] = field(default_factory=dict[Step, "_Branch"])
+    children: dict[Step, _Branch] = field(default_factory=dict)
     leaf: int | None = None
 
 

@@ -50,11 +50,9 @@ class Module:
     body: str
     name: str
     classes: dict[Any, str]
-    stored: dict[str, Any] = field(default_factory=dict[str, Any])
+    stored: dict[str, Any] = field(default_factory=dict)
     opened: frozenset[Any] = frozenset()
-    originals: dict[str, Callable[..., Any]] = field(
-        default_factory=dict[str, Callable[..., Any]]
-    )
+    originals: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def text(self, header: str) -> str:
         """Return the whole file."""

@@ -55,9 +55,9 @@ class AlikeInputs:
     """
 
     inputs: Sequence[Input]
-    _kinds: dict[Any, int] = field(default_factory=dict[Any, int])
-    _known: dict[int, int] = field(default_factory=dict[int, int])
-    _first: dict[int, int] = field(default_factory=dict[int, int])
+    _kinds: dict[Any, int] = field(default_factory=dict)
+    _known: dict[int, int] = field(default_factory=dict)
+    _first: dict[int, int] = field(default_factory=dict)
 
     def kind(self, tree: Tree) -> int:
         """Return a number that alike trees have in common."""

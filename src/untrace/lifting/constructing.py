@@ -22,7 +22,7 @@ class Shortening:
       shows_stems: Numbered keys may be put together of their stem and number.
     """
 
-    known: Mapping[int, str] = field(default_factory=dict[int, str])
+    known: Mapping[int, str] = field(default_factory=dict)
     shows_stems: bool = True
 
 

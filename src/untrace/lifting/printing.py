@@ -56,20 +56,18 @@ class Function(Subject):
     name: str
     parameters: str
     lines: list[str]
-    decorators: list[str] = field(default_factory=list[str])
-    after: list[str] = field(default_factory=list[str])
+    decorators: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
     comment: str = ""
     signature: str = ""
-    numbers: dict[str, str] = field(default_factory=dict[str, str])
-    integers: dict[str, str] = field(default_factory=dict[str, str])
-    shapes: list[dict[str, tuple[int, ...]]] = field(
-        default_factory=list[dict[str, "tuple[int, ...]"]]
-    )
+    numbers: dict[str, str] = field(default_factory=dict)
+    integers: dict[str, str] = field(default_factory=dict)
+    shapes: list[dict[str, tuple[int, ...]]] = field(default_factory=list)
     in_keys: frozenset[str] = frozenset()
-    key_parts: dict[str, KeyParts] = field(default_factory=dict[str, KeyParts])
+    key_parts: dict[str, KeyParts] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-    keywords: dict[str, bool] = field(default_factory=dict[str, bool])
-    docs: dict[str, str] = field(default_factory=dict[str, str])
+    keywords: dict[str, bool] = field(default_factory=dict)
+    docs: dict[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     again: Callable[[], Function] | None = None
 

@@ -41,9 +41,9 @@ class Steps:
 
     floor: int = 0
     why: str = ""
-    kinds: dict[Kind, int] = field(default_factory=dict[Kind, int])
-    bound: set[str] = field(default_factory=set[str])
-    reasons: dict[str, str] = field(default_factory=dict[str, str])
+    kinds: dict[Kind, int] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
+    reasons: dict[str, str] = field(default_factory=dict)
     written: defaultdict[str, list[Equation]] = field(default_factory=_written)
 
     def of(self, eqn: Equation) -> int:

@@ -251,27 +251,6 @@ class Span:
         return found[::-1]
 
 
-# As factories, `list[Call]` and the like take six times as long as these.
-def _no_calls() -> list[Call]:
-    return []
-
-
-def _no_bodies() -> list[Body]:
-    return []
-
-
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
-def _nothing_traced() -> dict[int, Any]:
-    return {}
-
-
-def _no_factors() -> dict[int, str]:
-    return {}
-
-
 @dataclass(eq=False, slots=True)
 class Body(Subject):
     """One run of a function: parameters, calls and result.
@@ -302,21 +281,21 @@ class Body(Subject):
     function: Any
     code: types.CodeType
     parameters: Mapping[str, Any]
-    calls: list[Call] = field(default_factory=_no_calls)
+    calls: list[Call] = field(default_factory=list)
     result: Any = None
-    locals: dict[str, Any] = field(default_factory=_nothing)
-    integers: dict[str, int] = field(default_factory=_nothing)
+    locals: dict[str, Any] = field(default_factory=dict)
+    integers: dict[str, int] = field(default_factory=dict)
     is_finished: bool = False
     error: Exception | None = None
     opened: Call | None = None
     wrapped: types.FunctionType | None = None
     setting: jaxapi.Setting = ()
-    defaults: Mapping[str, float] = field(default_factory=_nothing)
+    defaults: Mapping[str, float] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
-    free: Mapping[str, Any] = field(default_factory=_nothing)
+    free: Mapping[str, Any] = field(default_factory=dict)
     defined: Any = None
-    space: dict[str, Any] = field(default_factory=_nothing, repr=False)
-    traced: Mapping[int, Any] = field(default_factory=_nothing_traced)
+    space: dict[str, Any] = field(default_factory=dict, repr=False)
+    traced: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -378,7 +357,7 @@ class Call(Subject):
     spelling: Spelling | None = None
     target: Target = None
     returns: bool = False
-    bodies: list[Body] = field(default_factory=_no_bodies)
+    bodies: list[Body] = field(default_factory=list)
     result: Any = None
     span: Span | None = None
     is_partial: bool = False
@@ -394,7 +373,7 @@ class Call(Subject):
     shaped: tuple[tuple[str, Any], ...] = ()
     shape_parts: tuple[ShapePart, ...] = ()
     items: tuple[ArrayItem, ...] = ()
-    factors: Mapping[int, str] = field(default_factory=_no_factors)
+    factors: Mapping[int, str] = field(default_factory=dict)
     setting: jaxapi.Setting = ()
     turn: Turn = ()
     said: str = ""  # once somebody has asked

@@ -69,20 +69,14 @@ class Edits:
     """
 
     outputs: tuple[Atom, ...] | None = None
-    replaced: Mapping[Value, Substitute] = field(
-        default_factory=dict[Value, Substitute]
-    )
-    params: Mapping[Equation, Mapping[str, Any]] = field(
-        default_factory=dict[Equation, Mapping[str, Any]]
-    )
-    opened: Mapping[Equation, Opening] = field(default_factory=dict[Equation, Opening])
+    replaced: Mapping[Value, Substitute] = field(default_factory=dict)
+    params: Mapping[Equation, Mapping[str, Any]] = field(default_factory=dict)
+    opened: Mapping[Equation, Opening] = field(default_factory=dict)
     dropped: frozenset[Equation] = frozenset()
-    literals: Mapping[Literal, Any] = field(default_factory=dict[Literal, Any])
-    constants: Mapping[Value, Any] = field(default_factory=dict[Value, Any])
-    inputs: Mapping[Value, Any] = field(default_factory=dict[Value, Any])
-    rewritten: Mapping[Equation, Rewriting] = field(
-        default_factory=dict[Equation, Rewriting]
-    )
+    literals: Mapping[Literal, Any] = field(default_factory=dict)
+    constants: Mapping[Value, Any] = field(default_factory=dict)
+    inputs: Mapping[Value, Any] = field(default_factory=dict)
+    rewritten: Mapping[Equation, Rewriting] = field(default_factory=dict)
 
     def __or__(self, other: Edits) -> Edits:
         """Make both changes; where they speak of the same thing, the second wins."""

@@ -36,7 +36,7 @@ class Journal:
     """
 
     folder: Path
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    facts: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
     _number: int = 0
     _best: str = ""

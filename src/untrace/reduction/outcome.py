@@ -138,8 +138,8 @@ class Outcome:
     stack: tuple[str, ...] = ()
     exit_status: int | None = None
     stderr: str = ""
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    cpu_seconds: dict[str, float] = field(default_factory=dict[str, float])
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
     peak_bytes: int | None = None
     argument_bytes: int = 0
     output_bytes: int = 0

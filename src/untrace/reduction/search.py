@@ -63,7 +63,7 @@ class Stats:
     rejected: int = 0
     duplicates: int = 0
     untraceable: int = 0
-    other_failures: Counter[str] = field(default_factory=Counter[str])
+    other_failures: Counter[str] = field(default_factory=Counter)
     recordings: int = 0
     seconds: float = 0.0
 

@@ -202,8 +202,8 @@ class Judge:
     executor: Executor | None = None
     attempts: int = 1
     repeats: int = 1
-    notes: list[str] = field(default_factory=list[str])
-    suspects: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    notes: list[str] = field(default_factory=list)
+    suspects: set[tuple[str, ...]] = field(default_factory=set)
     longest_s: float = 0.0
     recent_s: deque[float] = field(default_factory=lambda: deque(maxlen=N_RECENT))
     is_brief: bool = False

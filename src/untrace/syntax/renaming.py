@@ -62,7 +62,7 @@ class _Scope:
     """New names in one function, and the scope around it."""
 
     parent: _Scope | None
-    names: dict[str, str] = field(default_factory=dict[str, str])
+    names: dict[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> str | None:
         scope: _Scope | None = self

@@ -27,9 +27,9 @@ class Matching:
     before: Side
     after: Side
     inputs: Mapping[int, int]
-    partner: dict[int, int] = field(default_factory=dict[int, int])
-    mate: dict[int, int] = field(default_factory=dict[int, int])
-    values: dict[int, int] = field(default_factory=dict[int, int])
+    partner: dict[int, int] = field(default_factory=dict)
+    mate: dict[int, int] = field(default_factory=dict)
+    values: dict[int, int] = field(default_factory=dict)
 
     def is_same(self, operand: Operand, other: Operand) -> bool:
         """Whether two operands are the same value, as far as pairs tell."""

@@ -53,7 +53,7 @@ class _Whole:
     name: str = ""
     is_tuple: bool = False
     indent: int = 0
-    kept: set[int] = field(default_factory=set[int])
+    kept: set[int] = field(default_factory=set)
 
     @property
     def dropped(self) -> list[str]:

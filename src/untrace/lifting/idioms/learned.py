@@ -38,8 +38,8 @@ class Learned:
       sizes: By the last primitive, how many equations an idiom may have.
     """
 
-    by_look: dict[int, list[Idiom]] = field(default_factory=dict[int, list[Idiom]])
-    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    by_look: dict[int, list[Idiom]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def add(self, idiom: Idiom, block: Block) -> None:
         """Remember what an idiom was traced to."""

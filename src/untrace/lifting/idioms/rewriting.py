@@ -95,12 +95,10 @@ class Rewriter:
     with_rules: bool = True
     # Whether functions that the user has jitted are opened afterwards.
     opens_jit: bool = False
-    blocks: dict[int, Block] = field(default_factory=dict[int, Block])
-    found: dict[Any, Found | None] = field(default_factory=dict[Any, "Found | None"])
-    attempts: dict[Any, Attempt | None] = field(
-        default_factory=dict[Any, "Attempt | None"]
-    )
-    alive: list[Any] = field(default_factory=list[Any])
+    blocks: dict[int, Block] = field(default_factory=dict)
+    found: dict[Any, Found | None] = field(default_factory=dict)
+    attempts: dict[Any, Attempt | None] = field(default_factory=dict)
+    alive: list[Any] = field(default_factory=list)
     # Whether there was no time any more to look for lines.
     was_late: bool = False
 

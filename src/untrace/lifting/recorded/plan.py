@@ -126,75 +126,53 @@ class Plan:
     """
 
     recording: Body
-    dissolved: set[Call] = field(default_factory=set[Call])
-    lowered: dict[Call, str] = field(default_factory=dict[Call, str])
-    outlined: set[Call] = field(default_factory=set[Call])
-    hidden: dict[Call, list[Any]] = field(default_factory=dict[Call, list[Any]])
+    dissolved: set[Call] = field(default_factory=set)
+    lowered: dict[Call, str] = field(default_factory=dict)
+    outlined: set[Call] = field(default_factory=set)
+    hidden: dict[Call, list[Any]] = field(default_factory=dict)
     n_handed: int = 0
-    handed_on: dict[Call, list[HandedOn]] = field(
-        default_factory=dict[Call, "list[HandedOn]"]
-    )
-    made: dict[int, Made] = field(default_factory=dict[int, Made])
+    handed_on: dict[Call, list[HandedOn]] = field(default_factory=dict)
+    made: dict[int, Made] = field(default_factory=dict)
     n_looked: int = 0
     attributes: Attributes = field(default_factory=Attributes)
-    hoisted: dict[Call, list[Call]] = field(default_factory=dict[Call, "list[Call]"])
-    dropped: set[Call] = field(default_factory=set[Call])
-    short: dict[int, bool] = field(default_factory=dict[int, bool])
+    hoisted: dict[Call, list[Call]] = field(default_factory=dict)
+    dropped: set[Call] = field(default_factory=set)
+    short: dict[int, bool] = field(default_factory=dict)
     apart: TracedApart = field(default_factory=TracedApart)
-    regions: dict[Any, tuple[list[Any], Block]] = field(
-        default_factory=dict[Any, "tuple[list[Any], Block]"]
-    )
-    traced: dict[int, tuple[Any, Body]] = field(
-        default_factory=dict[int, "tuple[Any, Body]"]
-    )
-    region_rules: dict[frozenset[str], dict[Any, Any]] = field(
-        default_factory=dict[frozenset[str], "dict[Any, Any]"]
-    )
+    regions: dict[Any, tuple[list[Any], Block]] = field(default_factory=dict)
+    traced: dict[int, tuple[Any, Body]] = field(default_factory=dict)
+    region_rules: dict[frozenset[str], dict[Any, Any]] = field(default_factory=dict)
     before: TracedBefore | None = None
     tree_places: Set[Place] | None = None
-    excluded: set[str] = field(default_factory=set[str])
+    excluded: set[str] = field(default_factory=set)
     expand: frozenset[str] = frozenset()
-    closed: dict[Any, str] = field(default_factory=dict[Any, str])
-    needs: dict[Call, list[Need]] = field(default_factory=dict[Call, "list[Need]"])
-    complete: set[Call] = field(default_factory=set[Call])
-    unnamed: set[str] = field(default_factory=set[str])
-    keys: dict[int, Any] = field(default_factory=dict[int, Any])
-    fields: dict[int, list[tuple[Any, str]]] = field(
-        default_factory=dict[int, "list[tuple[int, str]]"]
-    )
-    described: dict[tuple[int, int], Any] = field(
-        default_factory=dict["tuple[int, int]", Any]
-    )
-    levels: dict[tuple[str, ...], int] = field(
-        default_factory=dict["tuple[str, ...]", int]
-    )
-    faults: list[str] = field(default_factory=list[str])
-    places: dict[int, set[Place | None]] = field(
-        default_factory=dict[int, "set[Place | None]"]
-    )
+    closed: dict[Any, str] = field(default_factory=dict)
+    needs: dict[Call, list[Need]] = field(default_factory=dict)
+    complete: set[Call] = field(default_factory=set)
+    unnamed: set[str] = field(default_factory=set)
+    keys: dict[int, Any] = field(default_factory=dict)
+    fields: dict[int, list[tuple[Any, str]]] = field(default_factory=dict)
+    described: dict[tuple[int, int], Any] = field(default_factory=dict)
+    levels: dict[tuple[str, ...], int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    places: dict[int, set[Place | None]] = field(default_factory=dict)
     passed: Set[int] | None = None
-    whole: set[tuple[int, str]] = field(default_factory=set["tuple[int, str]"])
-    varying: set[tuple[type, str]] = field(default_factory=set["tuple[type, str]"])
+    whole: set[tuple[int, str]] = field(default_factory=set)
+    varying: set[tuple[type, str]] = field(default_factory=set)
     numbered: set[type] = field(init=False)
     differing: Mapping[Held, bool] = field(init=False)
-    unread: set[Field] = field(default_factory=set[Field])
+    unread: set[Field] = field(default_factory=set)
     prunes: bool = True
     mergeable: Set[str] | None = None
     merging: Set[str] = frozenset()
-    merged: dict[Likeness, Merged] = field(default_factory=dict[Likeness, Merged])
-    baked: set[tuple[int, str, int]] = field(
-        default_factory=set["tuple[int, str, int]"]
-    )
-    doubtful: set[tuple[int, str, int]] = field(
-        default_factory=set["tuple[int, str, int]"]
-    )
-    imported: dict[int, Any] = field(default_factory=dict[int, Any])
+    merged: dict[Likeness, Merged] = field(default_factory=dict)
+    baked: set[tuple[int, str, int]] = field(default_factory=set)
+    doubtful: set[tuple[int, str, int]] = field(default_factory=set)
+    imported: dict[int, Any] = field(default_factory=dict)
     passes_functions: bool = True
     has_passed: bool = False
     n_rounds: int = 0
-    failures: Counter[tuple[str, tuple[str, ...]]] = field(
-        default_factory=Counter["tuple[str, tuple[str, ...]]"]
-    )
+    failures: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     n_widened: int = 0
 
     def __post_init__(self) -> None:

@@ -135,7 +135,7 @@ Part = str | Ref | Global
 class Term:
     """An expression."""
 
-    parts: list[Part] = field(default_factory=list[Part])
+    parts: list[Part] = field(default_factory=list)
     level: int = ATOM
 
     def refs(self) -> Iterator[Ref]:

@@ -112,7 +112,7 @@ class Statement:
     trail: Trail = ()
     turn: Turn = ()
     bound: tuple[Name, ...] = ()
-    roles: dict[str, str] = field(default_factory=dict[str, str])
+    roles: dict[str, str] = field(default_factory=dict)
     context: Items | None = None
     remarks: tuple[Remark, ...] = ()
 
@@ -142,30 +142,22 @@ class Draft(Subject):
     """A function, whose text `printing.py` makes."""
 
     name: str
-    parameters: list[Parameter] = field(default_factory=list[Parameter])
-    statements: list[Statement] = field(default_factory=list[Statement])
+    parameters: list[Parameter] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
     result: Term | None = None
-    decorators: list[Term] = field(default_factory=list[Term])
+    decorators: list[Term] = field(default_factory=list)
     types: str = ""
-    annotations: dict[Name, str] = field(default_factory=dict[Name, str])
+    annotations: dict[Name, str] = field(default_factory=dict)
     returns: str = ""
-    items: dict[tuple[int, str], str] = field(
-        default_factory=dict[tuple[int, str], str]
-    )
+    items: dict[tuple[int, str], str] = field(default_factory=dict)
     """The names that the program had for parts of what a name holds."""
-    lists: dict[tuple[int, ...], str] = field(
-        default_factory=dict[tuple[int, ...], str]
-    )
+    lists: dict[tuple[int, ...], str] = field(default_factory=dict)
     """The names that the program had for lists of what names hold, by these."""
-    collections: dict[frozenset[int], str] = field(
-        default_factory=dict[frozenset[int], str]
-    )
+    collections: dict[frozenset[int], str] = field(default_factory=dict)
     """The same for containers of any kind."""
-    others: dict[int, str] = field(default_factory=dict[int, str])
+    others: dict[int, str] = field(default_factory=dict)
     """Other names that the program had for what names hold, in the end."""
-    origins: dict[int, tuple[Name, str]] = field(
-        default_factory=dict[int, "tuple[Name, str]"]
-    )
+    origins: dict[int, tuple[Name, str]] = field(default_factory=dict)
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""

@@ -47,7 +47,7 @@ class Site:
     results: tuple[Dims, ...]
     relations: list[Relation]
     dims: Callable[[Atom], Dims]
-    sizes: dict[str, Factor] = field(default_factory=dict[str, Factor])
+    sizes: dict[str, Factor] = field(default_factory=dict)
 
     @property
     def params(self) -> Any:

@@ -104,12 +104,12 @@ class References:
       left_out: The same, for what is in fields of stand-ins that nothing reads.
     """
 
-    kept: list[Kept] = field(default_factory=list[Kept])
-    jitted: list[Returned] = field(default_factory=list[Returned])
-    paths: dict[Name, Counter[str]] = field(default_factory=dict[Name, "Counter[str]"])
-    made: dict[Name, list[Ref]] = field(default_factory=dict[Name, "list[Ref]"])
-    lost: list[tuple[Name, Call]] = field(default_factory=list["tuple[Name, Call]"])
-    left_out: list[Name] = field(default_factory=list[Name])
+    kept: list[Kept] = field(default_factory=list)
+    jitted: list[Returned] = field(default_factory=list)
+    paths: dict[Name, Counter[str]] = field(default_factory=dict)
+    made: dict[Name, list[Ref]] = field(default_factory=dict)
+    lost: list[tuple[Name, Call]] = field(default_factory=list)
+    left_out: list[Name] = field(default_factory=list)
 
     def add(self, draft: Draft) -> None:
         """Take note of the names that a function refers to."""

@@ -19,8 +19,8 @@ class TracedApart:
       runs: The runs, in the order in which they were asked for.
     """
 
-    runs: list[Body] = field(default_factory=list[Body])
-    _known: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    runs: list[Body] = field(default_factory=list)
+    _known: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Any, trace: Callable[[], _Made]) -> _Made:
         """Return what `trace` returns: runs, alone or in containers."""

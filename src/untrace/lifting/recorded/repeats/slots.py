@@ -54,13 +54,13 @@ class Slot:
     kind: str
     local: int = 0
     array: Statement | None = None
-    numbers: list[str] = field(default_factory=list[str])
+    numbers: list[str] = field(default_factory=list)
     start: int = 0
     step: int = 1
-    keys: list[str] = field(default_factory=list[str])
+    keys: list[str] = field(default_factory=list)
     path: str = ""
-    each: list[tuple[Name, str]] = field(default_factory=list["tuple[Name, str]"])
-    functions: list[Global] = field(default_factory=list[Global])
+    each: list[tuple[Name, str]] = field(default_factory=list)
+    functions: list[Global] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -77,13 +77,11 @@ class Run:
     turns: list[Sequence[Statement]]
     draft: Draft
     rows: dict[int, tuple[Statement, int]]
-    slots: list[list[Slot]] = field(default_factory=list[list[Slot]])
+    slots: list[list[Slot]] = field(default_factory=list)
     at_once: range = range(0)
     left: frozenset[int] = frozenset()
-    starts: dict[int, tuple[Name, str]] = field(
-        default_factory=dict[int, "tuple[Name, str]"]
-    )
-    _locals: list[dict[int, int]] = field(default_factory=list[dict[int, int]])
+    starts: dict[int, tuple[Name, str]] = field(default_factory=dict)
+    _locals: list[dict[int, int]] = field(default_factory=list)
 
     def locals_of(self, number: int) -> dict[int, int]:
         """Return the values of a turn, whose number it is or counted from the last."""
