@@ -311,6 +311,31 @@ def calls_inside(body: Body) -> Iterator[Call]:
             yield from calls_inside(run)
 
 
+def runs_inside(body: Body) -> Iterator[Body]:
+    """Yield the runs in the calls of a run, and all runs inside of these."""
+    for item in body.calls:
+        for run in item.bodies:
+            yield run
+            yield from runs_inside(run)
+
+
+def calls_around(
+    body: Body, of_python: bool = False, around: tuple[Call, ...] = ()
+) -> Iterator[tuple[Call, tuple[Call, ...]]]:
+    """Yield the calls in a run, inner ones first, with those that they are made in.
+
+    Args:
+      body: The run.
+      of_python: Only calls of Python functions are listed around others.
+      around: Those around the run, the outermost first.
+    """
+    for item in body.calls:
+        inside = (*around, item) if item.is_own or not of_python else around
+        for run in item.bodies:
+            yield from calls_around(run, of_python, inside)
+        yield item, around
+
+
 @dataclass(eq=False, slots=True)
 class Call(Subject):
     """A call of the public API, or of a function of the user or of a framework.

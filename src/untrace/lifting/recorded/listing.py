@@ -26,7 +26,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.optional import is_strict
 from untrace.options import Options
 from untrace.progress import expect, is_told
-from untrace.recovery.record import Body
+from untrace.recovery.record import calls_inside
 from untrace.stages import stage
 from untrace.syntax.names import identifier
 
@@ -53,7 +53,7 @@ def lift_recorded(
     Raises:
       Unwritable: If it cannot be written, not even with regions.
     """
-    n_calls = _count_calls(captured.recording) if is_told() else 0
+    n_calls = len([*calls_inside(captured.recording)]) if is_told() else 0
     for _ in range(MAX_WRITINGS):
         expect(n_calls)
         # Calls have scopes; what is written from equations stands under those of its call.
@@ -90,16 +90,6 @@ def lift_recorded(
             return listing, program
         program.release()
     raise Unwritable("ever more of its calls cannot be written")
-
-
-def _count_calls(root: Body) -> int:
-    """Count the calls that were recorded, those in functions too."""
-    found, left = 0, [root]
-    while left:
-        calls = left.pop().calls
-        found += len(calls)
-        left += [body for item in calls for body in item.bodies]
-    return found
 
 
 def _leave_out(captured: Captured, program: Program, listing: Listing) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import types
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,7 @@ from untrace.recovery.record import (
     Call,
     Place,
     Target,
+    calls_around,
     calls_inside,
     is_library,
 )
@@ -224,7 +225,13 @@ class Plan:
           Whether there is one.
         """
         last = next(reversed(self.lowered), None)
-        around = [item for run in self.roots() for item in calls_around(run, last)]
+        around = [
+            outer
+            for run in self.roots()
+            for item, outside in calls_around(run)
+            if item is last
+            for outer in outside
+        ]
         wider = [one for one in around if _transforms(one) and one not in self.lowered]
         if not wider or self.n_widened == MAX_WIDENED:
             return False
@@ -268,7 +275,8 @@ class Plan:
 
     def _read_calls(self) -> None:
         if not self.places:
-            for item in _own_calls(self.recording):
+            own = (item for item in calls_inside(self.recording) if item.is_own)
+            for item in own:
                 places = self.places.setdefault(id(item.bodies[0].code), set())
                 places.add(item.place)
 
@@ -434,38 +442,12 @@ def place_of(item: Call) -> str:
     return place.shown
 
 
-def makers(body: Body, array: Any, around: tuple[Call, ...] = ()) -> tuple[Call, ...]:
+def makers(body: Body, array: Any) -> tuple[Call, ...]:
     """Return the calls of Python functions inside which an array was made."""
-    for item, inside in _walk(body, around):
-        if inside and not item.is_own and _holds(item.result, array):
+    for item, inside in calls_around(body, of_python=True):
+        made = arrays_in(item.result) if inside and not item.is_own else ()
+        if any(leaf is array for leaf in made):
             return inside
-    return ()
-
-
-def _walk(
-    body: Body, around: tuple[Call, ...]
-) -> Iterator[tuple[Call, tuple[Call, ...]]]:
-    """Yield calls with the calls of Python functions around them, inner ones first."""
-    for item in body.calls:
-        inside = (*around, item) if item.is_own else around
-        for run in item.bodies:
-            yield from _walk(run, inside)
-        yield item, inside
-
-
-def _holds(result: Any, array: Any) -> bool:
-    return any(leaf is array for leaf in arrays_in(result))
-
-
-def calls_around(body: Body, item: Call | None) -> tuple[Call, ...]:
-    """Return the calls that one was made in, the outermost first."""
-    for call in body.calls:
-        if call is item:
-            return ()
-        for run in call.bodies:
-            inner = calls_around(run, item)
-            if inner or any(one is item for one in run.calls):
-                return call, *inner
     return ()
 
 
@@ -492,8 +474,3 @@ def _binders(body: Body, array: Any) -> tuple[Call, ...] | None:
         is_here = any(r is array for bind in span.binds() for r in bind.results)
         return (item,) if is_here else None
     return None
-
-
-def _own_calls(body: Body) -> Iterator[Call]:
-    """Yield the calls of Python functions in a run, and in all runs inside it."""
-    return (item for item in calls_inside(body) if item.is_own)

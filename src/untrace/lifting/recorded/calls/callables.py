@@ -44,7 +44,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.recovery.functions import Layer, already_bound, innermost, peel, starred
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import Body, Call, calls_inside, is_library
 
 # The kinds of layers that are functions of Python, perhaps with arguments bound.
 _OF_PYTHON = frozenset({"function", "method", "partial"})
@@ -188,9 +188,8 @@ def _has_rules(run: Body) -> bool:
     """
     custom = (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP)
     return any(
-        (isinstance(item.function, custom) and public_name(item.function) is None)
-        or any(map(_has_rules, item.bodies))
-        for item in run.calls
+        isinstance(item.function, custom) and public_name(item.function) is None
+        for item in calls_inside(run)
     )
 
 

@@ -29,9 +29,9 @@ from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.functions.function_arguments import passed_term
 from untrace.lifting.recorded.functions.function_values import (
+    all_runs_of,
     is_passed,
     mark,
-    runs_inside,
 )
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.naming.values import arrays_in
@@ -97,7 +97,7 @@ def custom_call(item: Call, writer: Writer) -> Term:
     for i, value in enumerate(args):
         if i in passed:
             bodies = item.bodies
-            if not runs_inside(value, bodies):
+            if not all_runs_of(value, bodies):
                 bodies = [_primal(function, bodies, args, program)]
             terms.append(passed_term(value, passed[i], bodies, writer))
         elif i not in function.nondiff_argnums:

@@ -17,7 +17,7 @@ from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.recovery.record import Body, Call, is_library
+from untrace.recovery.record import Body, Call, calls_inside, is_library
 
 
 def write_evaluated(item: Call, writer: Writer) -> None:
@@ -68,7 +68,8 @@ def _made_constants(
     given = dict(zip(body.constvars, consts))
     pairs = [
         (value, given[var])
-        for value in _results(run)
+        for item in calls_inside(run)
+        for value in arrays_in(item.result)
         if isinstance(value, jaxapi.Tracer)
         and (var := jaxapi.var_behind(value)) in given
         and value is not given[var]
@@ -76,19 +77,9 @@ def _made_constants(
     return [value for value, _ in pairs], [other for _, other in pairs]
 
 
-def _results(body: Body) -> Iterator[Any]:
-    """Yield the arrays that the calls of a run returned, and those of their runs."""
-    for item in body.calls:
-        yield from arrays_in(item.result)
-        for inner in item.bodies:
-            yield from _results(inner)
-
-
 def _traced(body: Body) -> Iterator[tuple[int, tuple[Any, Body]]]:
     """Yield the jaxprs that a run made, by identity, and the runs they were traced in."""
-    for item in body.calls:
-        for inner in item.bodies:
-            yield from _traced(inner)
+    for item in calls_inside(body):
         made = item.function
         if isinstance(made, jaxapi.Transformed) and made.maker[1] == "make_jaxpr":
             closed = item.result[0] if type(item.result) is tuple else item.result

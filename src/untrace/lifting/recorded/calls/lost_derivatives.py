@@ -8,7 +8,7 @@ Files that keep types import the primitive, and its derivative with it.
 from __future__ import annotations
 
 from untrace import jaxapi
-from untrace.recovery.record import Bind, Body, Call
+from untrace.recovery.record import Bind, Body, Call, calls_inside
 from untrace.recovery.transformations import names_of
 
 _DIFFERENTIATING = frozenset(
@@ -35,11 +35,7 @@ def lost_derivative(item: Call) -> str:
 
 def lost_in(body: Body) -> str:
     """Say so of the calls in a run."""
-    for item in body.calls:
-        for lost in (lost_derivative(item), *map(lost_in, item.bodies)):
-            if lost:
-                return lost
-    return ""
+    return next(filter(None, map(lost_derivative, calls_inside(body))), "")
 
 
 def computes_lost(body: Body) -> str:

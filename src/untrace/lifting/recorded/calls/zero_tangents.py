@@ -9,14 +9,14 @@ are few), and a function chooses. In any other case zeros stand for missing tang
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import jax
 
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.terms import Global, Term, is_bound, is_global
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, runs_inside
 from untrace.syntax.names import identifier
 
 Zeros = tuple[bool, ...]
@@ -28,7 +28,8 @@ def zero_cases(code: types.CodeType, recording: Body) -> list[Zeros]:
     """List which tangents were zero in the runs of a rule, if any was, in order."""
     cases = dict.fromkeys(
         tuple(map(_is_zero, jax.tree.leaves([*run.parameters.values()][-1:])))
-        for run in _runs(code, recording)
+        for run in runs_inside(recording)
+        if run.code is code and run.is_finished and run.opened is None
     )
     return [case for case in cases if any(case)]
 
@@ -92,12 +93,3 @@ def _given(zeros: Zeros) -> list[int]:
 
 def _is_zero(tangent: object) -> bool:
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
-
-
-def _runs(code: types.CodeType, body: Body) -> Iterator[Body]:
-    """Yield the finished runs of a function, wherever they were."""
-    for item in body.calls:
-        for run in item.bodies:
-            if run.code is code and run.is_finished and run.opened is None:
-                yield run
-            yield from _runs(code, run)

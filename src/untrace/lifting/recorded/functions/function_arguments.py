@@ -11,12 +11,12 @@ from untrace.capture.attributes import holds
 from untrace.capture.origins import function_name
 from untrace.lifting.recorded.functions.definitions import bound_parameters, define
 from untrace.lifting.recorded.functions.function_values import (
+    all_runs_of,
     bound,
     fixed_names,
     have_one_type,
     only_run,
     parameter_key,
-    runs_inside,
 )
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.plan import Restart
@@ -45,7 +45,7 @@ def passed_term(
     plan, (code, hint) = writer.program.plan, parameter
     plan.has_passed = True
     key = parameter_key(function, hint, code)
-    if not have_one_type(runs_inside(function, bodies)):
+    if not have_one_type(all_runs_of(function, bodies)):
         plan.doubtful.add(key)
     try:
         return _term(function, bodies, writer)
@@ -67,7 +67,7 @@ def _term(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
         return _partial(function, bodies, writer)
     if layer.kind in ("function", "method"):
         return _definition(function, bodies, writer)
-    return writer.function(function, runs_inside(function, bodies))
+    return writer.function(function, all_runs_of(function, bodies))
 
 
 def _definition(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
@@ -85,7 +85,7 @@ def _definition(function: Any, bodies: Sequence[Body], writer: Writer) -> Term:
 def _run(function: Any, bodies: Sequence[Body], writer: Writer) -> Body:
     """Return a run of a function; JAX does not run a branch again that it has traced."""
     program = writer.program
-    runs = runs_inside(function, bodies)
+    runs = all_runs_of(function, bodies)
     earlier = None if runs else program.runs.anywhere(function, bodies)
     return only_run(function, [earlier] if earlier else runs, program.plan)
 

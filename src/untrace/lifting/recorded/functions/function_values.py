@@ -27,7 +27,7 @@ from untrace.lifting.spelling.homes import public_name
 from untrace.objects import closed_over
 from untrace.recovery.classifying import is_recorded
 from untrace.recovery.functions import function_key, innermost, is_function, peel
-from untrace.recovery.record import Body, is_library
+from untrace.recovery.record import Body, is_library, runs_inside
 
 
 def is_passed(value: Any, hint: str, code: Any, plan: Plan) -> bool:
@@ -173,27 +173,21 @@ def _has_closure(plain: Any, run: Body) -> bool:
     return all(run.free.get(name, value) is value for name, value in held)
 
 
-def runs_inside(function: Any, bodies: Iterable[Body]) -> list[Body]:
+def all_runs_of(function: Any, bodies: Iterable[Body]) -> list[Body]:
     """List the runs of a function in some runs, and in all that these called."""
     plain = innermost(function)
     if plain is None:
         return []
     return [
         run
-        for run in _all_runs(bodies)
+        for body in bodies
+        for run in (body, *runs_inside(body))
         if run.code is plain.__code__
         and run.is_finished
         and run.opened is None
         and run.function in (None, plain)
         and _has_closure(plain, run)
     ]
-
-
-def _all_runs(bodies: Iterable[Body]) -> Iterator[Body]:
-    for body in bodies:
-        yield body
-        for item in body.calls:
-            yield from _all_runs(item.bodies)
 
 
 def only_run(function: Any, runs: Sequence[Body], plan: Plan) -> Body:

@@ -20,7 +20,7 @@ from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.naming.paths import common, key_name, last_word
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
-from untrace.recovery.record import RETURNED, Body, Call
+from untrace.recovery.record import RETURNED, Body, Call, calls_around
 
 
 class Made(NamedTuple):
@@ -57,7 +57,7 @@ def made_inside(body: Body) -> dict[int, Made]:
     """Return where the arrays of a recording were made, by identity."""
     found: dict[int, Made] = {}
     held: dict[int, list[int]] = {}  # in each result, which the recording keeps alive
-    for item, inside in _calls(body, ()):
+    for item, inside in calls_around(body, of_python=True):
         name = item.target if isinstance(item.target, str) else ""
         name = "" if name == RETURNED else name
         arrays = arrays_in(item.result)
@@ -78,17 +78,6 @@ def made_inside(body: Body) -> dict[int, Made]:
 
 def _ids(value: Any) -> list[int]:
     return list(map(id, arrays_in(value)))
-
-
-def _calls(
-    body: Body, inside: tuple[Call, ...]
-) -> Iterator[tuple[Call, tuple[Call, ...]]]:
-    """Yield calls with the calls of Python functions around them, inner ones first."""
-    for item in body.calls:
-        around = (*inside, item) if item.is_own else inside
-        for run in item.bodies:
-            yield from _calls(run, around)
-        yield item, inside
 
 
 def used_outside(
@@ -112,7 +101,7 @@ def used_outside(
                 return True
         return False
 
-    for item, around in _calls(body, ()):
+    for item, around in calls_around(body, of_python=True):
         taken = item.bodies[0].parameters.values() if item.is_own else ()
         for value in (*item.args, *item.kwargs.values(), *taken):
             if any(is_hidden(array, around) for array in _ids(value)):

@@ -8,12 +8,12 @@ attributes and variables that hold them: so all runs are of one function.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from untrace.objects import attributes_of, closed_over
 from untrace.recovery.functions import function_key, is_function
-from untrace.recovery.record import Body, is_library
+from untrace.recovery.record import Body, calls_inside, is_library
 
 Held = tuple[int, str]
 """The code of a function, and an attribute or variable that holds another value there."""
@@ -26,8 +26,9 @@ def differing_values(recording: Body) -> dict[Held, bool]:
       Whether one of them is None, which stands for a function that is left out.
     """
     found: dict[Held, set[Any]] = {}
-    for run in _runs(recording):
-        for name, value in _held(run).items():
+    called = (item.bodies[0] for item in calls_inside(recording) if item.is_own)
+    for run in called:
+        for name, value in _held(run).items() if not is_library(run.code) else ():
             found.setdefault((id(run.code), name), set()).add(_mark(value))
     none = _mark(None)
     return {held: none in marks for held, marks in found.items() if len(marks) > 1}
@@ -100,12 +101,3 @@ def _mark(value: Any, seen: dict[int, int] | None = None) -> Any:
 
 
 _NUMBERS = (int, float)
-
-
-def _runs(body: Body) -> Iterator[Body]:
-    """Yield the runs of functions of the user that Python called."""
-    for item in body.calls:
-        for run in item.bodies:
-            if item.is_own and not is_library(run.code):
-                yield run
-            yield from _runs(run)

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from untrace.lifting.recorded.naming.values import arrays_in
-from untrace.recovery.record import Body, Call
+from untrace.recovery.record import Body, Call, calls_around
 
 
 def moved_out(
@@ -29,10 +29,14 @@ def moved_out(
       The outermost call of a transformation around the call that made the array, and
       that call; None if it was not made so.
     """
-    around = _around(body, array)
-    if around is None:
+    makers = (
+        (item, around)
+        for item, around in calls_around(body)
+        if not item.is_own and any(made is array for made in arrays_in(item.result))
+    )
+    maker, outer = next(makers, (None, ()))
+    if maker is None:
         return None
-    *outer, maker = around
     for depth, item in enumerate(outer):
         if item.is_own:
             if depth and item not in opened:  # the program itself is the outermost call
@@ -41,18 +45,6 @@ def moved_out(
             continue  # it is used in there as well
         elif _is_known_before(item, array):
             return item, maker
-    return None
-
-
-def _around(body: Body, array: Any) -> tuple[Call, ...] | None:
-    """Return the public call that made an array, after the calls around it."""
-    for item in body.calls:
-        for run in item.bodies:
-            inner = _around(run, array)
-            if inner is not None:
-                return item, *inner
-        if not item.is_own and any(made is array for made in arrays_in(item.result)):
-            return (item,)
     return None
 
 

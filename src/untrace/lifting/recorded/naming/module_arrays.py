@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.recovery.record import Body, is_library
+from untrace.recovery.record import Body, is_library, runs_inside
 
 MIN_COPIED = 8
 """How many elements an array has that is known by its values."""
@@ -48,13 +48,8 @@ class ModuleArrays:
 
 
 def _spaces(roots: Iterable[Body]) -> Iterable[dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
-    waiting = list(roots)
-    for body in waiting:  # which grows by what runs in it
-        waiting += (run for item in body.calls for run in item.bodies)
-        if not is_library(body.code):
-            found[id(body.space)] = body.space
-    return found.values()
+    runs = (run for root in roots for run in (root, *runs_inside(root)))
+    return {id(r.space): r.space for r in runs if not is_library(r.code)}.values()
 
 
 def _type(array: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.inputs import is_module
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, calls_inside
 
 _Held = set[tuple[type, str]]
 """Classes, and the names of attributes."""
@@ -28,16 +28,13 @@ def classes_of_traced_numbers(recording: Body) -> set[type]:
     if "equinox" not in sys.modules:
         return set()
     found: set[type] = set()
-    waiting = [recording]
-    for body in waiting:  # which grows by what runs in it
-        for item in body.calls:
-            waiting += item.bodies
-            if isinstance(item.function, jaxapi.Transformed):
-                given = _in_all([*item.args, *item.kwargs.values()], _NUMBERS)
-                if given:
-                    runs = [run.parameters.values() for run in item.bodies]
-                    taken = _in_all(itertools.chain(*runs), (jaxapi.Tracer,))
-                    found |= {kind for kind, _ in given & taken}
+    for item in calls_inside(recording):
+        if isinstance(item.function, jaxapi.Transformed):
+            given = _in_all([*item.args, *item.kwargs.values()], _NUMBERS)
+            if given:
+                runs = [run.parameters.values() for run in item.bodies]
+                taken = _in_all(itertools.chain(*runs), (jaxapi.Tracer,))
+                found |= {kind for kind, _ in given & taken}
     return found
 
 
