@@ -74,6 +74,34 @@ def test_layers_become_a_scan(anonymous):
     assert np.allclose(src.load()(layers, X), f(layers, X))
 
 
+def test_turns_of_several_statements_are_a_function_of_the_scan():
+    def f(layers, x, scale):
+        for layer in layers:
+            h = jnp.tanh(x @ layer["w"]) * scale
+            x = x + h / jnp.sum(h)
+        return x
+
+    layers = [{"w": np.eye(3, dtype=np.float32) * i} for i in range(1, 6)]
+    src = untrace.source(f, reroll="scan")(layers, X, X[0])
+    assert src.report.strength == "rerolled"
+    for line in (
+        "def step(x, item):",
+        'h = jnp.tanh(x @ item["w"]) * scale',
+        "x, _ = jax.lax.scan(step, x, stacked)",
+    ):
+        assert line in str(src), str(src)
+
+
+def test_turns_that_leave_more_than_one_value_are_no_scan():
+    def f(x, y):
+        for _ in range(4):
+            x, y = jnp.sin(x) * y, jnp.cos(y) + x
+        return x, y
+
+    src = untrace.source(f, reroll="scan")(X, X)
+    assert src.report.strength == "identical" and "scan(" not in str(src)
+
+
 def test_a_program_without_repetition_is_proved_as_it_is():
     src = untrace.source(lambda x: jnp.sin(x) * 2, reroll="scan")(X)
     assert src.report.strength == "identical"

@@ -73,7 +73,6 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/functions/own_calls.py", "_count_given"): (2, KEY),
     ("lifting/recorded/functions/run_keys.py", "_Keys._call"): (2, KEY),
     ("lifting/recorded/naming/values.py", "_key_of_node"): (1, KEY),
-    ("lifting/recorded/repeats/repetition.py", "_text"): (1, KEY),
     ("lifting/rules/table.py", "exact_key"): (1, KEY),
     ("lifting/spelling/records.py", "_is_default"): (2, KEY),
     ("lifting/recorded/numbers/numbers.py", "Numbers.term"): (1, KEY),

@@ -631,3 +631,40 @@ def test_keys_in_brackets_are_no_indices():
 
     params = {f"w[{i}]": X * i for i in range(4)}
     assert "for leaf in jax.tree.leaves(params):" in recover(over_keys, params, X)
+
+
+def pasted(x, a):
+    y = jnp.sin(x) * a
+    z = jnp.cos(y) + x
+    x = z / jnp.sum(y * z)
+    x = x * jnp.mean(x)
+    y = jnp.sin(x) * a
+    z = jnp.cos(y) + x
+    x = z / jnp.sum(y * z)
+    x = x * jnp.mean(x)
+    y = jnp.sin(x) * a
+    z = jnp.cos(y) + x
+    x = z / jnp.sum(y * z)
+    x = x * jnp.mean(x)
+    return x
+
+
+def test_what_the_program_wrote_three_times_is_no_function():
+    text = recover(pasted, X, X[0])
+    assert text.count("y = jnp.sin(x) * a") == 3 and "pasted_step" not in text
+
+
+def long_turns(layers, x):
+    for layer in layers:
+        a = jnp.sin(x) * layer["b"] + jnp.cos(x) * 2.0
+        b = jnp.tanh(a) / (1 + jnp.abs(a)) - x * 0.5
+        c = jnp.sin(b) * layer["b"] + jnp.cos(b) * 2.0
+        d = jnp.tanh(c) / (1 + jnp.abs(c)) - a * 0.5
+        x = a * b + c * d - x
+    return x
+
+
+def test_turns_of_many_statements_are_a_loop():
+    text = recover(long_turns, LAYERS, X[0])
+    assert "for layer in layers:" in text and "long_turns_step" not in text, text
+    assert "x = a * b + c * d - x" in text, text

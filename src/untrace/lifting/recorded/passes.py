@@ -20,10 +20,9 @@ from untrace.lifting.recorded.functions.outermost import opened
 from untrace.lifting.recorded.naming.second_names import give_second_names
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.printing import text_so_far
-from untrace.lifting.recorded.program import MAX_IN_LOOP, Program
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.repeats.kept_contexts import KeptContexts
 from untrace.lifting.recorded.repeats.loops import write_loops
-from untrace.lifting.recorded.repeats.repetition import outline_repeats
 from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unify import merge_alike
@@ -39,21 +38,15 @@ from untrace.syntax.parsed import parsed
 
 
 def reroll(draft: Draft, program: Program) -> None:
-    """Write loops, comprehensions and functions for statements that repeat."""
+    """Write loops and comprehensions for statements that repeat."""
     kind = program.options.reroll
     for module in ("jax", "jax.numpy"):  # of which files import what they use
         program.lifter.imports.module(module)
     contexts = KeptContexts(draft.statements)
-    if not contexts.is_empty:
-        if contexts.is_regular and kind in ("auto", "for"):
-            write_loops(draft, kind, MAX_IN_LOOP)
-            contexts.restore(draft.statements)
-        return
-    if kind in ("auto", "for"):
-        write_loops(draft, kind, MAX_IN_LOOP)
-    outline_repeats(draft, program.function)
-    if kind != "none":
-        write_loops(draft, kind)
+    if contexts.is_empty or (contexts.is_regular and kind in ("auto", "for")):
+        if kind != "none":
+            write_loops(draft, kind)
+        contexts.restore(draft.statements)
 
 
 FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {

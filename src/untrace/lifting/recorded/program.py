@@ -65,7 +65,6 @@ from untrace.syntax.importable import public_home
 SHORT, MEDIUM, LONG = 3, 5, 8
 """Of arrays alone, or a layer; called from `OFTEN` places; any other."""
 OFTEN = 3
-MAX_IN_LOOP = 24  # statements, most of which are folded into others
 OUTSIDE, INSIDE = "", " under a transformation"
 IN_EQUATIONS = " in opened transformations"
 """Where a function is jitted."""

@@ -77,16 +77,15 @@ _WHOLE = re.compile(r"\d+")
 
 
 @optional(gives(None))
-def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None:
+def write_loops(draft: Draft, reroll: str) -> None:
     """Replace statements of a function that repeat by loops.
 
     Args:
       draft: The function.
       reroll: "auto", "for" or "scan".
-      max_period: How many statements a turn may have.
     """
     if reroll == "for":  # those of the program, and more
-        write_loops(draft, "auto", max_period)
+        write_loops(draft, "auto")
     for statement in draft.statements:  # a lambda has its expression folded into it
         statement.term = statement.term.whole()
     completions: list[Completion] = []
@@ -94,9 +93,9 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
         sites = [_site(statement, reroll) for statement in draft.statements]
         completions = complete_first_turns(draft.statements, sites, _following(sites))
         draft.statements = with_completions(draft.statements, completions)
-    _write_all(draft, reroll, max_period, _site)
+    _write_all(draft, reroll, _site)
     if any(map(calls_variable, draft.statements)):
-        _write_all(draft, reroll, max_period, _site_of_functions)
+        _write_all(draft, reroll, _site_of_functions)
     left = [one for one in completions if one.made in draft.statements]
     for one in left:
         one.undo()
@@ -108,13 +107,12 @@ def write_loops(draft: Draft, reroll: str, max_period: int = MAX_PERIOD) -> None
 def _write_all(
     draft: Draft,
     reroll: str,
-    max_period: int,
     site_of: Callable[[Statement, str], object],
 ) -> None:
     """Write the loops that are expressions, which other loops may hold, and the others."""
     if reroll != "scan":
-        _write_loops(draft, reroll, max_period, is_listed, may_be_expression, site_of)
-    _write_loops(draft, reroll, max_period, site_of=site_of)
+        _write_loops(draft, reroll, is_listed, may_be_expression, site_of)
+    _write_loops(draft, reroll, site_of=site_of)
 
 
 def _any(_: object) -> bool:
@@ -124,7 +122,6 @@ def _any(_: object) -> bool:
 def _write_loops(
     draft: Draft,
     reroll: str,
-    max_period: int,
     is_wanted: Callable[[Run], bool] = _any,
     may_be_wanted: Callable[[Sequence[Statement]], bool] = _any,
     site_of: Callable[[Statement, str], object] | None = None,
@@ -141,11 +138,10 @@ def _write_loops(
     made: list[Statement] = []
     position = 0
     while position < len(statements):
-        is_inner = depth_of(statements[position].trail) > 1
         runs = [
             run_at(position, period, draft, sites, rows, is_wanted, may_be_wanted)
             for period in _periods(position, following, statements)
-            if period <= (MAX_PERIOD if is_inner else max_period)
+            if period <= MAX_PERIOD
         ]
         found = [run for run in runs if run and not are_across(run.turns)]
         if is_wanted is not _any:
@@ -159,7 +155,7 @@ def _write_loops(
             continue
         stretch = statements[position : position + run.n_turns * run.period]
         position += len(stretch)
-        scan = scan_of(stretch) if reroll == "scan" and run.is_indexed else []
+        scan = scan_of(run) if reroll == "scan" else []
         made += scan or _loop(run, draft, statements[position:])
     draft.statements = made
 
@@ -286,7 +282,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     take_variables([name for one in lists for name in flat(one.targets)], rest)
     if _may_hold_loops(loop):
         inside = replace(draft, statements=loop.body, result=None)
-        _write_loops(inside, "auto", MAX_PERIOD)
+        _write_loops(inside, "auto")
         loop.body = inside.statements
         is_total = is_together and not lists
         short = nested_total(loop, begins, run) if is_total else None
@@ -318,7 +314,7 @@ def _with_inner_expressions(
         return list(collections)
     items = [Statement(Name("item"), _as_list(one)) for one in collections]
     inside = replace(draft, statements=[*loop.body, *items], result=None)
-    _write_loops(inside, "auto", MAX_PERIOD, is_listed, may_be_expression)
+    _write_loops(inside, "auto", is_listed, may_be_expression)
     n_body = len(inside.statements) - len(items)
     loop.body = inside.statements[:n_body]
     return [

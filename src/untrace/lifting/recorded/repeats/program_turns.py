@@ -169,12 +169,13 @@ def are_across(turns: Sequence[Sequence[Statement]]) -> bool:
     Loops of other lengths in each turn of one around them, `for j in range(i)`, may look
     like loops of one length that begin elsewhere.
     """
-    # Python takes a row before the loop's variable has it.
+    # Python takes a row before the loop's variable has it, and calls what `map` maps.
     columns = [
         [statement.turn for statement in column]
         for column in zip(*turns, strict=True)
         if column[0].row is None
     ]
+    columns = [one for one in columns if not _is_next(one, columns[-1])]
     if not columns:
         return False
     firsts = columns[0]
@@ -184,6 +185,13 @@ def are_across(turns: Sequence[Sequence[Statement]]) -> bool:
         if len(levels) > 1 and min(levels) <= between:
             return True
     return False
+
+
+def _is_next(column: Sequence[Turn], lasts: Sequence[Turn]) -> bool:
+    """Whether statements make what a variable takes next, which it had not at first."""
+    changes = map(_outermost_change, column[1:], lasts)
+    has_begun = len(column[0]) >= len(column[1])
+    return not has_begun and all(level == sys.maxsize for level in changes)
 
 
 def are_of_one_loop(turns: Sequence[Sequence[Statement]]) -> bool:

@@ -1,69 +1,133 @@
-"""Write calls that differ in one number as `jax.lax.scan` over stacked parameters.
+"""Write turns that differ in one number as `jax.lax.scan` over stacked parameters.
 
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params[0:12])
     x, _ = jax.lax.scan(lambda carry, item: (layer(item, carry), None), x, stacked)
 
-is another program of the same values than `x = layer(params[0], x)` and so on.
+is another program of the same values than `x = layer(params[0], x)` and so on. Turns of
+several statements are a function inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from untrace.lifting.recorded.naming.paths import differing_step, index_of
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
-from untrace.lifting.recorded.tree import Statement
+from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.repeats.slots import (
+    Run,
+    after_index,
+    carried,
+    first_parts,
+    names_in,
+)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display, text_term
+from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
 
 
-def scan_of(statements: Sequence[Statement]) -> list[Statement]:
-    """Write the run as a scan over stacked trees; nothing if it has another form."""
-    first, second, last = statements[0], statements[1], statements[-1]
-    if not isinstance(first.targets, Name) or not isinstance(last.targets, Name):
+def scan_of(run: Run) -> list[Statement]:
+    """Return the run as a scan over stacked trees; nothing if it has another form."""
+    starts = carried(run)
+    if len(starts) != 1 or not run.left <= starts.keys() or not _is_plain(run):
         return []
-    carry, item = Name("carry", True, "carry"), Name("item", True, "item")
-    parts: list[Part] = []
-    start: Ref | None = None
-    stacked: tuple[Name, str, int] | None = None
-    for part, following in zip(first.term.parts, second.term.parts):
-        if type(part) is not Ref or type(following) is not Ref:
-            parts.append(part)
-            continue
-        ref, after = part.resolved(), following.resolved()
-        if after.name is first.targets:
-            parts.append(Ref(carry, "", ref.level))
-            start = start or Ref(ref.name, ref.path)
-        elif (after.name, after.path) == (ref.name, ref.path):
-            parts.append(part)
-        else:
-            found = differing_step(ref.path, after.path)
-            index = index_of(found[1]) if found and after.name is ref.name else None
-            if found is None or index is None:
-                return []
-            place = ref.name, found[0], index
-            if stacked is not None and stacked != place:
-                return []
-            stacked = place
-            parts.append(Ref(item, found[3], ref.level))
-    if start is None or any(n in ("carry", "item") for n in _hints(first.term)):
+    ((local, start),) = starts.items()
+    stacked = {
+        (part.name, part.path[: slot.start], slot.numbers[0])
+        for part, slot in first_parts(run)
+        if type(part) is Ref and slot.kind == "index"
+    }
+    if type(start) is not Ref or len(stacked) > 1:
         return []
-    for statement in statements[1:]:
-        for ref in statement.term.refs():
-            ref.name.uses -= 1
-    step: list[Part] = ["lambda carry, item: (", *parts, ", None)"]
-    before: list[Statement] = []
-    if stacked is None:
-        step[0] = "lambda carry, _: ("
-        over: list[Part] = [f"length={len(statements)}"]
-    else:
-        name, path, begin = stacked
+    for turn in run.turns:
+        for statement in turn:
+            for ref in statement.term.refs():
+                ref.name.uses -= 1
+    begins: list[Statement] = []
+    over: list[Part] = [f"length={run.n_turns}"]
+    item = Name("item" if stacked else "_", True, "item" if stacked else "_")
+    for name, path, index in stacked:
         items = Name("stacked", True, uses=1)
+        name.uses += 1
         stack = "jax.tree.map(lambda *leaves: jnp.stack(leaves), *"
-        bounds = f"[{begin}:{begin + len(statements)}])"
-        before = [Statement(items, Term([stack, Ref(name, path), bounds]))]
+        bounds = f"[{index}:{int(index) + run.n_turns}])"
+        begins.append(Statement(items, Term([stack, Ref(name, path), bounds])))
         over = [Ref(items)]
+    carry = Name("carry", True, "carry")
+    if run.period == 1:
+        parts = _moved(run, 0, carry, item, {})
+        step: list[Part] = [f"lambda carry, {item.text}: (", *parts, ", None)"]
+    else:
+        carry = replace(names_in(run.turns[0])[local], uses=0)
+        function = Name("step", True, uses=1)
+        nested = _nested(run, local, carry, item)
+        begins.append(Statement(function, nested=nested))
+        step = [Ref(function)]
+    start.resolved().name.uses += 1
     scan = Term(["jax.lax.scan(", *step, ", ", start, ", ", *over, ")"])
-    return [*before, Statement((last.targets, Name("_")), scan)]
+    last = names_in(run.turns[-1])[local]
+    return [*begins, Statement((last, Name("_")), scan)]
 
 
-def _hints(term: Term) -> list[str]:
-    return [ref.name.hint for ref in term.refs()]
+def _is_plain(run: Run) -> bool:
+    """Whether turns take items of one list, in order, and what the turn before made."""
+    kinds = {"same", "carry", "index", "local"}
+    others = [s.nested or s.loop or s.bound or s.is_effect for s in run.turns[0]]
+    return (
+        not any(others)
+        and all(type(statement.term) is Term for statement in run.turns[0])
+        and not any(name.captured for turn in run.turns for name in names_in(turn))
+        and all(
+            slot.kind in kinds
+            and (slot.kind != "carry" or not slot.path)
+            and slot.step > 0
+            and (slot.kind != "index" or _is_own(part, run))
+            for part, slot in first_parts(run)
+        )
+    )
+
+
+def _is_own(part: Part, run: Run) -> bool:
+    """Whether an item is written as a part of its list already."""
+    return type(part) is Ref and id(part.resolved().name) not in run.draft.origins
+
+
+def _nested(run: Run, local: int, carry: Name, item: Name) -> Draft:
+    """Return the function of one turn."""
+    names = names_in(run.turns[0])
+    copies = {id(name): replace(name, uses=0) for name in names}
+    known = {index: copies[id(name)] for index, name in enumerate(names)}
+    made = Draft("step", [Parameter(carry), Parameter(item)])
+    for index, statement in enumerate(run.turns[0]):
+        term = Term(_moved(run, index, carry, item, known), statement.term.level)
+        targets = _copied(statement.targets, copies)
+        made.statements.append(replace(statement, targets=targets, term=term))
+    known[local].uses += 1
+    made.result = display("()", [Term([Ref(known[local])]), text_term("None")])
+    finish(made)
+    return made
+
+
+def _moved(
+    run: Run, index: int, carry: Name, item: Name, known: dict[int, Name]
+) -> list[Part]:
+    """Return the parts of a statement of the first turn as those of the function."""
+    parts: list[Part] = []
+    for part, slot in zip(run.turns[0][index].term.parts, run.slots[index]):
+        if type(part) is Ref:
+            ref = part.resolved()
+            if slot.kind == "carry":
+                ref = Ref(carry, "", ref.level)
+            elif slot.kind == "index":
+                ref = Ref(item, after_index(ref.path, slot), ref.level)
+            elif slot.kind == "local":
+                ref = Ref(known[slot.local], ref.path, ref.level)
+            else:
+                ref.name.captured |= run.period > 1
+            ref.name.uses += 1
+            part = ref
+        parts.append(part)
+    return parts
+
+
+def _copied(targets: Names | None, copies: dict[int, Name]) -> Names | None:
+    if isinstance(targets, Name):
+        return copies[id(targets)]
+    return tuple([_copied(one, copies) or () for one in targets or ()])

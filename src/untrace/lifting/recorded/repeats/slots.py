@@ -110,18 +110,6 @@ class Run:
     def n_turns(self) -> int:
         return len(self.turns)
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether a turn is one call, and turns differ in an index at most."""
-        pairs = list(first_parts(self))
-        starts = (part for part, slot in pairs if slot.kind == "carry")
-        return (
-            self.period == 1
-            and all(slot.kind in ("same", "carry", "index") for _, slot in pairs)
-            and not any(slot.path or slot.step < 0 for _, slot in pairs)
-            and all(type(part) is Ref for part in starts)
-        )
-
 
 def names_in(turn: Iterable[Statement]) -> list[Name]:
     """List the names that a turn gives values, in order."""
