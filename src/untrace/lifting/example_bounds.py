@@ -210,7 +210,7 @@ def _moved(i: int, needed: Sequence[tuple[Sum, float]], kept: _Kept, text: str) 
     for one, least in needed:
         if least <= 0:
             continue
-        bound = _written_sum(one, i, kept)
+        bound = _written(_solved(one, i), kept)
         step = f"{number(float(f'{least / 2:.0e}'))}"
         which, sign = ("maximum", "+") if one.factors[i] > 0 else ("minimum", "-")
         text = f"np.{which}({text}, {bound} {sign} {step})"
@@ -300,11 +300,6 @@ def _solved(one: Sum, i: int) -> Sum:
     """Return what an input is for a sum to be 0."""
     rest = Sum({j: f for j, f in one.factors.items() if j != i}, one.number)
     return rest.times(-1 / one.factors[i])
-
-
-def _written_sum(one: Sum, i: int, kept: _Kept) -> str:
-    """Write what an input is for a sum to be 0."""
-    return _written(_solved(one, i), kept)
 
 
 def _written(one: Sum, kept: _Kept) -> str:

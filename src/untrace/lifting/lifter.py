@@ -7,7 +7,7 @@ sub-programs, each printed once. `frame.py` writes the functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from untrace import jaxapi
@@ -132,7 +132,7 @@ class Lifter:
             return Choices(self, eqn)
         if known is None:
             known = Choices(self, eqn)
-            if _is_cacheable(values):
+            if not any(isinstance(v, (float, complex)) for v in values):
                 self._choices[key] = known
         return known
 
@@ -192,8 +192,3 @@ def _shared_form(
 
 def _has_sharding(params: Mapping[str, Any]) -> bool:
     return params.get("out_sharding") is not None or params.get("sharding") is not None
-
-
-def _is_cacheable(values: Iterable[Any]) -> bool:
-    # 0.0 == -0.0 hash alike, so floats are rendered every time.
-    return not any(isinstance(v, (float, complex)) for v in values)

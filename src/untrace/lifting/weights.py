@@ -6,8 +6,6 @@ They are stored under the names that a state dict has, with the argument before 
 
 from __future__ import annotations
 
-from typing import Any
-
 from untrace.capture import Captured
 from untrace.capture.trees import accessors
 from untrace.lifting.lifter import Lifter
@@ -34,7 +32,7 @@ def weight_lines(captured: Captured, lifter: Lifter) -> list[str]:
     """The function that loads the weights of a program, which are stored; if it has any."""
     changed: dict[str, list[str]] = {}
     has_others = bool(lifter.constants.stored)
-    found = _weights(captured)
+    found = {path: captured.values[i] for path, i in _paths(captured).items()}
     for path, value in found.items():
         stored, template = storage_view(value, lifter.imports)
         lifter.constants.stored[path] = stored
@@ -57,10 +55,6 @@ def weight_lines(captured: Captured, lifter: Lifter) -> list[str]:
 def weight_positions(captured: Captured) -> set[int]:
     """Return which inputs of a program are stored."""
     return set(_paths(captured).values())
-
-
-def _weights(captured: Captured) -> dict[str, Any]:
-    return {path: captured.values[i] for path, i in _paths(captured).items()}
 
 
 def _paths(captured: Captured) -> dict[str, int]:

@@ -60,11 +60,7 @@ def _spell_list(speller: Speller, value: list[Any]) -> str:
 def _spell_elements(speller: Speller, value: Any) -> list[str]:
     """Write the elements; NumPy integers become plain ones, equal to JAX."""
     spell = speller.spell
-    return [repr(int(x)) if _is_numpy_integer(x) else spell(x) for x in value]
-
-
-def _is_numpy_integer(value: Any) -> bool:
-    return isinstance(value, np.integer)
+    return [repr(int(x)) if isinstance(x, np.integer) else spell(x) for x in value]
 
 
 @writes(dict, exact=True)

@@ -111,10 +111,6 @@ def _told_apart(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     return None
 
 
-def _are_alike(runs: Sequence[Body], writer: Writer) -> bool:
-    return _telling(runs, writer) is not None
-
-
 def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     """Return the runs that tell what a function did, if all did the same.
 
@@ -209,7 +205,7 @@ def _map_by_kind(
             item,
             runs,
             lambda run: _written(run, writer),
-            lambda alike: _are_alike(alike, writer),
+            lambda alike: _telling(alike, writer) is not None,
             writer,
         )
     finally:

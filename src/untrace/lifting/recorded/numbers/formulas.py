@@ -43,7 +43,7 @@ def _depends(formula: Formula, writer: Writer) -> bool:
         return _outer(formula, writer) is not None
     if formula.is_read_again and formula.symbol == "=":
         return True
-    if _is_of_function(formula):
+    if formula.symbol.partition(".")[0] in _MODULES:
         return True
     if _found(formula, writer) is not None or _constant(formula, writer) is not None:
         return True
@@ -56,11 +56,6 @@ def _depends(formula: Formula, writer: Writer) -> bool:
 def _is_literal(formula: Formula) -> bool:
     """Whether it is a variable that is assigned a number, `dt = 0.05`."""
     return formula.symbol == "=" and formula.is_constant
-
-
-def _is_of_function(formula: Formula) -> bool:
-    """Whether a function made it, `np.log(2)`, which says more than its digits."""
-    return formula.symbol.partition(".")[0] in _MODULES
 
 
 def _array(formula: Formula, writer: Writer) -> Found | None:
