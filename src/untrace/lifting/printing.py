@@ -41,10 +41,9 @@ class Function(Subject):
     """One `def` of the module.
 
     `numbers` are parameters of the original that held integers, by what they held, and
-    `integers` what all its variables held that did, in order; `shapes` those of its parameters
-    that are arrays, in each of its runs; `in_keys` the numbers of parameters of which keys may be
-    made, `key_parts` keys that are known to be, with the places of what they are made of;
-    `names` those that it may have, from short to telling.
+    `integers` what all its variables held that did, in order; `in_keys` the numbers of
+    parameters of which keys may be made, `key_parts` keys that are known to be, with the
+    places of what they are made of; `names` those that it may have, from short to telling.
     `keywords` are the parameters that calls of the program pass, and whether all do so by
     keyword.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
@@ -62,7 +61,6 @@ class Function(Subject):
     signature: str = ""
     numbers: dict[str, str] = field(default_factory=dict)
     integers: dict[str, str] = field(default_factory=dict)
-    shapes: list[dict[str, tuple[int, ...]]] = field(default_factory=list)
     in_keys: frozenset[str] = frozenset()
     key_parts: dict[str, KeyParts] = field(default_factory=dict)
     names: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +53,8 @@ def name_arguments(
     given = _given(call)
     if not site.is_library:
         call.held = NO_NUMBERS
-    if not site.is_starred and not body.shared and say_nothing(given, site):
+    is_all = near is None and not site.is_starred and not body.shared
+    if is_all and say_nothing(given, site):
         call.held = NO_NUMBERS  # the only one that there may be stands in the source
         return
     flat = flattened(given)
@@ -70,12 +72,15 @@ def name_arguments(
     call.held = held_numbers(frame, names) if names else NO_NUMBERS
     call.module_names = module_names(names)
     call.constants = constant_arguments(frame, call, given)
-    call.shape_parts = shape_parts(frame, body)
+    frames = [frame] if near is None else [frame, near]
+    parts = [shape_parts(one, body) for one in frames]
+    call.shape_parts = next(filter(None, parts), ())
     call.items = array_items(frame, flat)
     sizes = [size for part in call.shape_parts for size in part.sizes]
     written = given if near is not None else _written(call, given)
     call.formulas = formulas(frame, written, body, sizes, near)
-    call.shaped = (*shaped_arrays(frame, given), *limited_arrays(frame, given))
+    shaped = [shaped_arrays(one, given) for one in frames]
+    call.shaped = (*itertools.chain(*shaped), *limited_arrays(frame, given))
     containers = named_containers(frame, given)
     call.containers = tuple([(n, snapshots.take(value)) for n, value in containers])
 

@@ -121,6 +121,23 @@ def test_numbers_of_lowerings_are_not_those_of_layers():
     assert 'params["bias"].reshape((-1, 1))' in str(source)
 
 
+class Levels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.GroupNorm(2, 4) for _ in range(3)])
+
+    def forward(self, x):
+        x = self.norms[0](x)
+        x = nn.functional.avg_pool2d(self.norms[1](x), 2)
+        return self.norms[2](nn.functional.avg_pool2d(x.relu(), 2))
+
+
+def test_layers_at_several_resolutions_take_the_shape_of_what_they_are_given():
+    text = str(untrace.source(Levels())(torch.randn(2, 4, 16, 16)))
+    assert "def group_norm(params, x):" in text and "def group_norm_2(" not in text
+    assert "out = out.reshape(x.shape)" in text, text
+
+
 def test_layer_alone_takes_a_key():
     source = untrace.source(nn.Dropout(0.5))(torch.randn(2, 3))
     assert "key=key" in str(source) and source.parity.is_close

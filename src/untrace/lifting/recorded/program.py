@@ -31,7 +31,6 @@ from untrace.lifting.recorded.naming.values import (
     has_array,
     is_array,
     is_plain,
-    type_of,
 )
 from untrace.lifting.recorded.numbers.number_texts import readable
 from untrace.lifting.recorded.numbers.numbers import (
@@ -382,7 +381,6 @@ class Program:
         if first.comment != made.comment:
             first.comment = ""  # called at several types
         first.agree(made)
-        first.shapes += [one for one in made.shapes if one not in first.shapes]
         if untyped(first.lines) == untyped(made.lines) and first.lines != made.lines:
             first.lines = untyped(first.lines)
             self.drafts[first].forget_types()
@@ -400,7 +398,6 @@ class Program:
         made = self.render(draft)
         if not self.options.anonymous:  # keys would tell the names
             made.in_keys, made.key_parts = frozenset(held[0]), held[1]
-        made.shapes = [_shapes(draft)]
         if merged is not None:
             give_numbers(made, merged)
         return made
@@ -534,13 +531,6 @@ def _without_layout(text: str) -> str:
     for end in ")]}":
         text = text.replace(f",{end}", end)
     return text
-
-
-def _shapes(draft: Draft) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the parameters that are arrays."""
-    held = {p.name.text: p.name.held for p in draft.parameters if not p.stars}
-    arrays = {name: value for name, value in held.items() if is_array(value)}
-    return {name: tuple(type_of(value).shape) for name, value in arrays.items()}
 
 
 def _is_formula(body: Body) -> bool:

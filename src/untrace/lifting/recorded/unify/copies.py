@@ -131,12 +131,7 @@ def _takes_keywords(function: Function, users: Sequence[Function]) -> bool:
 
 def _rename(function: Function, other: Function) -> None:
     """Give the variables of a function the names that another has for them."""
-    pairs = zip(names_of_parameters(function), names_of_parameters(other))
-    names = dict(pairs)
-    function.shapes = [
-        {names.get(name, name): shape for name, shape in shapes.items()}
-        for shapes in function.shapes
-    ]
+    names = dict(zip(names_of_parameters(function), names_of_parameters(other)))
     function.numbers = {n: names.get(v, v) for n, v in function.numbers.items()}
     function.parameters, function.lines = other.parameters, [*other.lines]
     function.comment = function.signature = ""

@@ -1,7 +1,6 @@
 """Functions that are alike but for a few numbers become one that is given them.
 
-So do those that differ in a bool for which the program had a parameter. Numbers that are sizes
-of what the functions are given are taken from there (`sizes.py`).
+So do those that differ in a bool for which the program had a parameter.
 
 The layers of a framework fold their own number into the random key, scale by their own
 width, and so on. All calls have to be plain, and the numbers no indices, unless the program had
@@ -36,7 +35,6 @@ from untrace.lifting.recorded.unify.places import (
     passed_text,
     rest_of_one,
 )
-from untrace.lifting.recorded.unify.sizes import Sizes, find_sizes, write_sizes
 from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, Span
 from untrace.syntax.text import is_comment
@@ -60,13 +58,11 @@ class Merged:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
       rests: Those that are what one of these leaves of 1: `1 - momentum`.
-      sizes: The numbers that are sizes of other parameters.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
     rests: tuple[tuple[int, int], ...]
-    sizes: Sizes
 
 
 Likeness = tuple[str, str, tuple[str, ...], tuple[str, ...]]
@@ -102,8 +98,6 @@ def give_numbers(function: Function, merged: Merged) -> dict[str, str] | None:
         passed[position] = texts[place]
     if any(not is_rest(texts[place], passed[i]) for place, i in merged.rests):
         return None
-    if not merged.sizes.hold(numbers, function):
-        return None
     _name(function, merged)
     return dict(zip(merged.names, passed))
 
@@ -114,8 +108,7 @@ def _name(function: Function, merged: Merged) -> None:
     written = {numbers[i]: merged.names[position] for i, position in merged.places}
     for i, position in merged.rests:
         written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
-    edits = [*edits_of(body, written), *merged.sizes.edits(body, numbers)]
-    function.lines = [*merged.sizes.head, *body.edited(edits).split("\n")]
+    function.lines = body.edited(edits_of(body, written)).split("\n")
     function.parameters = ", ".join([*parameters_of(function), *merged.names])
     function.comment = function.signature = ""
 
@@ -138,11 +131,7 @@ def merge_numbers(
     numbers = numbers_of(first)
     texts = [[number.text for number in numbers_of(one)] for one in group]
     columns: list[Column] = list(zip(*texts, strict=True))
-    is_named = [bool(_known_name(group, column)) for column in columns]
-    sizes = find_sizes(body, numbers, columns, group, is_named)
-    differing = [
-        i for i, one in enumerate(columns) if len(set(one)) > 1 and i not in sizes
-    ]
+    differing = [i for i, one in enumerate(columns) if len(set(one)) > 1]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
     rests = _rests(kinds)
     kinds = [kind for kind in kinds if kind not in rests]
@@ -160,11 +149,8 @@ def merge_numbers(
     passed = [(i, kinds.index(columns[i])) for i in differing if columns[i] in kinds]
     left = {i: rests[columns[i]] for i in differing if columns[i] in rests}
     of_one = tuple([(i, kinds.index(kind)) for i, kind in left.items()])
-    taken = {*body.words(), *parameters, *names}
-    written = write_sizes(sizes, columns, group, taken)
-    merged = Merged(tuple(names), tuple(passed), of_one, written)
+    merged = Merged(tuple(names), tuple(passed), of_one)
     _name(first, merged)
-    first.shapes = [shapes for function in group for shapes in function.shapes]
     for function in group[1:]:
         first.agree(function)
     functions[:] = [f for f in functions if f not in group[1:]]

@@ -91,7 +91,6 @@ def _merge(
     )
     full.comment = ""
     for one, _ in found:
-        full.shapes += one.shapes
         full.agree(one)
         functions.remove(one)
     old, full.name = full.name, min([full.name, *[o.name for o, _ in found]], key=len)
