@@ -126,6 +126,61 @@ def too_late(x):
     return total, b
 
 
+def conjugate_gradients(matrix, diagonal, b):
+    def precondition(v):
+        return v / diagonal
+
+    x = jnp.zeros_like(b)
+    r = b - matrix @ x
+    z = precondition(r)
+    p = z
+    rz = jnp.dot(r, z)
+    for _ in range(4):
+        product = matrix @ p
+        alpha = rz / jnp.dot(p, product)
+        x = x + alpha * p
+        r = r - alpha * product
+        z = precondition(r)
+        rz_new = jnp.dot(r, z)
+        beta = rz_new / rz
+        p = z + beta * p
+        rz = rz_new
+    return x, p
+
+
+def verlet(x, v):
+    a = jnp.sin(x)
+    for _ in range(5):
+        x = x + 0.1 * v + 0.005 * a
+        a_new = jnp.sin(x)
+        v = v + 0.05 * (a + a_new)
+        a = a_new
+    return x, v
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (
+            conjugate_gradients,
+            (X @ X.T, X[0] + 1.0, X[1]),
+            ["for _ in range(4):", "beta = rz_new / rz\n", "        rz = rz_new\n"],
+        ),
+        (
+            verlet,
+            (X, X + 1.0),
+            ["for _ in range(5):", "v = v + 0.05 * (a + a_new)", "        a = a_new\n"],
+        ),
+    ],
+)
+def test_variables_that_get_their_new_values_last(function, args, lines):
+    text = recover(function, *args)
+    for line in lines:
+        assert line in text, text
+    assert text.count("jnp.sin(") + text.count("jnp.dot(") <= 3, text
+    recover(jax.jit(function), *args)
+
+
 @pytest.mark.parametrize(
     ("function", "args", "lines"),
     [

@@ -26,7 +26,7 @@ def assigned_at_once(
     Returns:
       The statements; None if they cannot be one.
     """
-    makers = [n for n, statement in enumerate(turn) for _ in defined(statement)]
+    makers = _makers(turn)
     late = [(makers[local], user) for user, local in needed if makers[local] < user]
     if not late:
         return range(0)
@@ -35,6 +35,22 @@ def assigned_at_once(
         last += 1
     group = turn[first : last + 1]
     return range(first, last + 1) if _are_apart(group) else None
+
+
+def updated_last(
+    turn: Sequence[Statement], needed: Sequence[tuple[int, int]]
+) -> frozenset[int]:
+    """Return which local values are made before the last need of those that they replace.
+
+    Their variables can have them where the turn ends: `rz = rz_new`.
+    """
+    makers = _makers(turn)
+    return frozenset([local for user, local in needed if makers[local] < user])
+
+
+def _makers(turn: Sequence[Statement]) -> list[int]:
+    """Return which statement makes each value of a turn."""
+    return [n for n, statement in enumerate(turn) for _ in defined(statement)]
 
 
 def _is_taken(statement: Statement, following: Statement) -> bool:

@@ -64,7 +64,8 @@ def _kept_first(
     first turn begins with is used as often as what the others do.
     """
     begin, path = run.starts.get(local, (None, ""))
-    if begin is None or path or local not in carried(run) or local in run.older:
+    is_other = local not in carried(run) or local in (*run.older, *run.updated)
+    if begin is None or path or is_other:
         return None
     if tuple(map(id, names)) in draft.lists or begin.captured:
         return None

@@ -51,7 +51,10 @@ from untrace.lifting.recorded.repeats.lists import (
     terms_of,
 )
 from untrace.lifting.recorded.repeats.loop_headers import Header
-from untrace.lifting.recorded.repeats.older import second_variables
+from untrace.lifting.recorded.repeats.older import (
+    second_variables,
+    updated_variables,
+)
 from untrace.lifting.recorded.repeats.program_turns import (
     are_across,
     are_of_one_loop,
@@ -254,8 +257,10 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     n_rows = n_next_rows(run)
     for statement in last[:n_rows]:
         header.next_row(statement)
-    turn = TurnBody(run, header, second_variables(run, draft))
+    seconds, updated = second_variables(run, draft), updated_variables(run, draft)
+    turn = TurnBody(run, header, seconds, updated)
     body = [turn.statement(index) for index in range(n_rows, run.period)]
+    body += turn.updates()
     take_from_end(header.ends, terms_of(draft, rest))
     collections = collections_of(run, draft, rest, header.word)
     loop = Loop(*header.finished(), body)

@@ -76,6 +76,22 @@ def second_variables(run: Run, draft: Draft) -> dict[int, Name]:
     return found
 
 
+def updated_variables(run: Run, draft: Draft) -> dict[int, Name]:
+    """Name the variables that get the values of a turn where it ends."""
+    return {local: _updated(run, local, draft) for local in run.updated}
+
+
+def _updated(run: Run, local: int, draft: Draft) -> Name:
+    """Name a variable as the program does that holds a value in the next turn."""
+    names = [names_in(turn)[local] for turn in run.turns]
+    begin, path = run.starts.get(local, (None, ""))
+    is_named = begin is not None and begin.is_given and not path
+    known = [draft.others[id(name)] for name in names if id(name) in draft.others]
+    begun = begin.hint if begin is not None and is_named else ""
+    hint = next(iter(known), begun) or f"previous_{names[-1].hint}"
+    return Name(hint, is_given=True)
+
+
 def hand_down(made: Statement, second: Name) -> None:
     """Let a statement give the old value of its name to a second variable."""
     name = made.targets

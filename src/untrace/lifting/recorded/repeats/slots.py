@@ -70,7 +70,7 @@ class Run:
     `rows` are the names of rows of arrays, with the statements that unpack these,
     `at_once` the statements of a turn that are one assignment, `left` the values of
     every turn that are used after the loop, `starts` what the carries begin as that are
-    no literals.
+    no literals, `updated` the carries whose variables get their new values last.
     """
 
     period: int
@@ -80,6 +80,7 @@ class Run:
     slots: list[list[Slot]] = field(default_factory=list)
     at_once: range = range(0)
     left: frozenset[int] = frozenset()
+    updated: frozenset[int] = frozenset()
     starts: dict[int, tuple[Name, str]] = field(default_factory=dict)
     _locals: list[dict[int, int]] = field(default_factory=list)
 

@@ -22,10 +22,16 @@ class TurnBody:
         value; those of its second variable first.
     """
 
-    def __init__(self, run: Run, header: Header, seconds: dict[int, Name]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        header: Header,
+        seconds: dict[int, Name],
+        updated: dict[int, Name],
+    ) -> None:
         self._run = run
         self._header = header
-        self._seconds = seconds
+        self._seconds, self._updated = seconds, updated
         self._makers = {maker(run, local): local for local in seconds}
         self._variables = names_in(run.turns[-1])
         self.starts: dict[tuple[int, bool], Statement] = {}
@@ -49,6 +55,11 @@ class TurnBody:
         if index in self._makers:
             hand_down(made, self._seconds[self._makers[index]])
         return made
+
+    def updates(self) -> list[Statement]:
+        """Give variables what the turn made for the next one, at its end."""
+        pairs = [(self._variables[n], name) for n, name in self._updated.items()]
+        return [Statement(kept, Term([Ref(made)])) for made, kept in pairs]
 
     def _part(self, part: Part, slot: Slot, index: int, is_alone: bool) -> list[Part]:
         """Write what stands at a place of a statement."""
@@ -80,7 +91,8 @@ class TurnBody:
         """Refer to a variable that turns hand on, and note what it begins as."""
         local, is_carry = slot.local, slot.kind == "carry"
         second = self._seconds.get(local)
-        variable = self._variables[local] if is_carry else second
+        own = self._updated.get(local, self._variables[local])
+        variable = own if is_carry else second
         assert variable is not None
         begin = Term([part if mine is None else Ref(*begin_of(mine, slot))])
         start = Statement(variable, begin, is_start=True)

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from untrace.lifting.recorded.naming.held import n_leaves
-from untrace.lifting.recorded.repeats.joint import assigned_at_once
+from untrace.lifting.recorded.repeats.joint import assigned_at_once, updated_last
 from untrace.lifting.recorded.repeats.older import (
     is_handed_down,
     maker,
@@ -268,7 +268,9 @@ def _agrees(run: Run) -> bool:
             if slot.local not in older:
                 needed.append((index, slot.local))
     at_once = assigned_at_once(run.turns[0], needed)
-    if at_once is None or any(maker(run, local) in at_once for local in older):
+    if at_once is None:
+        at_once, run.updated = range(0), updated_last(run.turns[0], needed)
+    if any(maker(run, local) in at_once for local in older):
         return False
     run.at_once = at_once
     return all(is_handed_down(run, local) for local in older)
