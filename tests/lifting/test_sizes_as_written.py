@@ -411,3 +411,57 @@ def test_lists_that_change_are_not_what_they_were():
     src = untrace.source(of_lists_that_change)(X, W)
     assert src.report.strength == "identical" and not src.report.notes
     assert "reshape([1, 6, 2, -1])" in src.text and "reshape([2, 3, 4, 2])" in src.text
+
+
+def of_one_block_after_another(w, x):
+    b, h, c = x.shape
+    y = x.reshape(b * h, c) @ w
+    x = y.reshape(b, h, c)
+    x = x[:, ::2] + 1
+    b, h, c = x.shape
+    y = jnp.tanh(x.reshape(b * h, c) @ w)
+    return x + y.reshape(b, h, c)
+
+
+def of_a_variable_that_may_be_another(x, s):
+    x = x[:, None] if x.ndim == 1 else x
+    n, d = x.shape
+    s = jnp.broadcast_to(s, (d,))
+
+    def one(column, v):
+        return n * jnp.log(v) + column @ column
+
+    return jax.vmap(one, in_axes=(1, 0))(x, s)
+
+
+@jax.jit
+def of_one_row(row, w):
+    n = len(row)
+    return jnp.where(row > 0.5, jnp.arange(n), n) * w
+
+
+@jax.jit
+def of_all_rows(rows, w):
+    m, n = rows.shape
+    return jax.vmap(lambda i: of_one_row(rows[i], w))(jnp.arange(m)) / n
+
+
+def test_variables_that_take_sizes_several_times():
+    src = untrace.source(of_one_block_after_another)(W, X)
+    assert src.report.strength == "identical", str(src.report)
+    own = inspect.getsource(of_one_block_after_another)
+    assert own.partition(":\n")[2].strip() in src.text, src.text
+
+
+def test_variables_that_are_assigned_again_before_their_sizes_are_taken():
+    src = untrace.source(of_a_variable_that_may_be_another)(X[0, 0], np.float32(2.0))
+    assert src.report.strength == "identical", str(src.report)
+    assert "n, d = x.shape" in src.text and "jnp.broadcast_to(s, (d,))" in src.text
+    assert "n * jnp.log(v) + column @ column" in src.text, src.text
+
+
+def test_functions_have_their_own_sizes():
+    src = untrace.source(of_all_rows)(X[0], 2.0)
+    assert src.report.strength == "identical", str(src.report)
+    assert "\n    n = len(row)\n" in src.text and "\ndef of_one_row(" in src.text
+    assert "m, n = rows.shape" in src.text, src.text

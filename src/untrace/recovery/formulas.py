@@ -326,15 +326,15 @@ def _integer(
         outer = _outer(name, caller)
         made = _integer(name, value, outer, owner, depth) if outer is not None else None
         return replace(made or Formula(value, name=name), is_outer=True)
-    assigned = owner.assigned.get(name)
-    if assigned is not None:
+    latest = owner.latest(name, caller.frame.f_lineno)
+    if latest is not None:
+        assigned, stored = latest
         node = assigned.value
         if size_taken(node) is not None:
             made = _size_of(node, caller, owner)
         else:
             made = _formula(node, caller, node, depth + 1)
         if made is not None and made.value == value and made.is_telling():
-            in_loop = owner.stores[name][0] in owner.looping
             return Formula(
                 value,
                 "=",
@@ -342,7 +342,8 @@ def _integer(
                 name,
                 names=assigned.names,
                 part=assigned.part,
-                in_loop=in_loop,
+                in_loop=stored in owner.looping,
+                is_reassigned=len(owner.stores[name]) > 1,
             )
     if _is_running(owner.stores[name], owner):
         return None

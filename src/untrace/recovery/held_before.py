@@ -7,8 +7,10 @@ import types
 from typing import Any
 
 from untrace.recovery.expressions import is_local, static_value
+from untrace.recovery.instructions import listing_of
 from untrace.recovery.numbers import array_of
 from untrace.recovery.record import Body, Call, Target
+from untrace.recovery.targets import stored
 from untrace.recovery.variables import Position, Variables, position_of, variable_of
 
 
@@ -29,11 +31,27 @@ def array_at(
     name = variable_of(holder)
     if not is_local(name, frame):
         return None
-    if before is None or len(before.stores.get(name, [])) == 1:
+    is_once = before is None or len(before.stores.get(name, [])) == 1
+    if is_once or _is_kept(name, holder, frame):
         return array_of(static_value(holder, frame))
+    assert before is not None
     if not isinstance(holder, ast.Name):  # it may have had other parts
         return None
     return array_of(_held(name, position_of(holder), body, before))
+
+
+def _is_kept(name: str, holder: ast.expr, frame: types.FrameType) -> bool:
+    """Whether a variable has the value still that it had where the source reads it."""
+    end = holder.end_lineno, holder.end_col_offset
+    if end[0] is None or end[1] is None:
+        return False
+    listing = listing_of(frame.f_code)
+    reads = listing.inside((position_of(holder), (end[0], end[1])))
+    now = listing.index_at(frame.f_lasti)
+    if not reads or reads[0] > now:
+        return False
+    between = listing.instructions[reads[0] + 1 : now]
+    return not any(name in stored(one) for one in between)
 
 
 def _held(name: str, position: Position, body: Body, variables: Variables) -> Any:

@@ -80,6 +80,7 @@ class Formula:
       is_attribute: It is an attribute of an object, `self.dt`.
       is_read_again: It is a variable that is read in several places.
       is_length: It is a size that is written `len(x)`.
+      is_reassigned: It is a variable that is assigned in several places.
     """
 
     value: float
@@ -97,6 +98,7 @@ class Formula:
     is_attribute: bool = False
     is_read_again: bool = False
     is_length: bool = False
+    is_reassigned: bool = False
 
     def is_telling(self) -> bool:
         """Whether it says more than a number: a float that is computed, an integer of names."""

@@ -83,6 +83,7 @@ class Variables:
     Attributes:
       stores: Where each is given a value.
       assigned: What those are given that are given a value only once.
+      every: What each is assigned, by where.
       looping: Where loops give variables a value.
       turning: Where a loop gives its own variables the next one.
       outer: Those of the function around.
@@ -90,9 +91,25 @@ class Variables:
 
     stores: dict[str, list[Position]]
     assigned: dict[str, Assigned]
+    every: dict[str, dict[Position, Assigned]]
     looping: frozenset[Position]
     turning: frozenset[Position]
     outer: Variables | None = None
+
+    def latest(self, name: str, line: int) -> tuple[Assigned, Position] | None:
+        """What a variable was assigned last before a line, and where, if that is plain.
+
+        A loop may give it another value behind the line.
+        """
+        stores = self.stores.get(name, [])
+        if name in self.assigned:
+            return self.assigned[name], stores[0]
+        before = max([one for one in stores if one < (line, 0)], default=(0, 0))
+        found = self.every.get(name, {}).get(before)
+        is_again = any(one > before and one in self.looping for one in stores)
+        if found is None or (is_again and before not in self.looping):
+            return None
+        return found, before
 
     def owner(self, name: str) -> Variables | None:
         """The variables, these or those of a function around, that one is among."""
@@ -132,7 +149,7 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 def _variables(function: ast.AST, outer: Variables | None) -> Variables:
     stores: dict[str, list[Position]] = {}
-    assigned: dict[str, Assigned] = {}
+    every: dict[str, dict[Position, Assigned]] = {}
     own = list(_own(function))
     for node in own:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -140,13 +157,20 @@ def _variables(function: ast.AST, outer: Variables | None) -> Variables:
         elif isinstance(node, ast.arg):
             stores.setdefault(node.arg, []).append(position_of(node))
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            assigned.update(_targets(node.targets[0], node.value))
-    once = {name: one for name, one in assigned.items() if len(stores[name]) == 1}
+            for target, one in _targets(node.targets[0], node.value):
+                every.setdefault(target.id, {})[position_of(target)] = one
+    once = {
+        name: one
+        for name, known in every.items()
+        if len(stores[name]) == 1
+        for one in known.values()
+    }
     loops = [n for n in own if isinstance(n, (ast.For, ast.While))]
     inside = itertools.chain.from_iterable(map(ast.walk, loops))
     heads = [n.target for n in loops if isinstance(n, ast.For)]
     turning = itertools.chain.from_iterable(map(ast.walk, heads))
-    return Variables(stores, once, _names_among(inside), _names_among(turning), outer)
+    among = _names_among(inside), _names_among(turning)
+    return Variables(stores, once, every, *among, outer)
 
 
 def _names_among(nodes: Iterable[ast.AST]) -> frozenset[Position]:
@@ -180,10 +204,10 @@ def position_of(node: ast.expr | ast.arg) -> Position:
     return node.lineno, node.col_offset
 
 
-def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Assigned]]:
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.Name, Assigned]]:
     """Yield the variables of an assignment, with what each takes; items of a shape, too."""
     if isinstance(target, ast.Name):
-        yield target.id, Assigned(value)
+        yield target, Assigned(value)
     elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         is_one_by_one = len(target.elts) == len(value.elts)
         if is_one_by_one and not any(map(_is_starred, [*target.elts, *value.elts])):
@@ -191,28 +215,29 @@ def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, Assigned]
                 yield from _targets(one, item)
     elif isinstance(target, ast.Tuple) and (taken := _sizes_taken(value)) is not None:
         shape, part = taken
-        names = [one.id for one in target.elts if isinstance(one, ast.Name)]
-        if len(names) == len(target.elts):
-            for axis, name in enumerate(names, part[0] or 0):
-                yield name, Assigned(_size(shape, axis), tuple(names), part)
+        variables = [one for one in target.elts if isinstance(one, ast.Name)]
+        if len(variables) == len(target.elts):
+            names = tuple([one.id for one in variables])
+            for axis, one in enumerate(variables, part[0] or 0):
+                yield one, Assigned(_size(shape, axis), names, part)
         elif part == WHOLE:
             yield from _sizes_beside_star(target.elts, shape)
 
 
 def _sizes_beside_star(
     targets: Sequence[ast.expr], shape: ast.expr
-) -> Iterator[tuple[str, Assigned]]:
+) -> Iterator[tuple[ast.Name, Assigned]]:
     """Yield what the variables in `*lead, d = x.shape` take: `x.shape[:-1]`, a size."""
     before = list(itertools.takewhile(lambda one: not _is_starred(one), targets))
     n_before, n_behind = len(before), len(targets) - len(before) - 1
     axes = [*range(n_before), None, *range(-n_behind, 0)]
     for one, axis in zip(targets, axes):
         if isinstance(one, ast.Name) and axis is not None:
-            yield one.id, Assigned(_size(shape, axis))
+            yield one, Assigned(_size(shape, axis))
         elif isinstance(one, ast.Starred) and isinstance(one.value, ast.Name):
             ends = [ast.Constant(n) if n else None for n in (n_before, -n_behind)]
             part = ast.Subscript(shape, ast.Slice(*ends))
-            yield one.value.id, Assigned(ast.copy_location(part, shape))
+            yield one.value, Assigned(ast.copy_location(part, shape))
 
 
 def _size(shape: ast.expr, axis: int) -> ast.expr:

@@ -123,6 +123,7 @@ class Writer:
         self.floats: dict[int, dict[str, Name]] = {}  # parameters, by what they hold
         self.integers: dict[tuple[str, int], Name] = {}  # variables, and what they hold
         self.of_turns: dict[TurnKey, Name] = {}
+        self.sized_by: set[tuple[str | int, ...]] = set()  # variables, and arrays
         self.sizes_taken: dict[
             int, Sequence[Any]
         ] = {}  # as variables, by `id` of arrays

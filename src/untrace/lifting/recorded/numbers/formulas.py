@@ -120,10 +120,20 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
         name = writer.of_turns.get(key)
         return None if name is None else (name, "")
     if type(formula.value) is int:  # it may be one object wherever it comes from
-        return writer.find_integer(formula.name, formula.value)
+        if formula.symbol != "=" or formula.is_outer:
+            return writer.find_integer(formula.name, formula.value)
+        # A function around may have a variable of the same name.
+        name = writer.integers.get((formula.name, formula.value))
+        is_known = not formula.is_reassigned or _is_taken(formula, writer)
+        return (name, "") if name is not None and is_known else None
     return (
         None if formula.is_constant else writer.find_float(formula.value, formula.name)
     )
+
+
+def _is_taken(formula: Formula, writer: Writer) -> bool:
+    """Whether a variable has the sizes of the same arrays, not of others like them."""
+    return (formula.name, *map(id, formula.arrays())) in writer.sized_by
 
 
 def _constant(formula: Formula, writer: Writer) -> Term | None:
@@ -217,6 +227,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     for name, hint, size in zip(made, names, sizes):
         if hint != "_" and not _is_literal(formula):
             writer.hold_number(size, hint, name)
+            writer.sized_by.add((hint, *map(id, formula.arrays())))
     if is_plain and type(formula.value) is not int:
         writer.plain_floats[formula.name, repr(formula.value)] = made[0]
     place = _place(term, writer)
