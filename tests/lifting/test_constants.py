@@ -275,3 +275,52 @@ def test_constant_arrays_of_one_letter_and_a_number_keep_their_names():
     problem = Problem()
     text = str(untrace.source(lambda x: problem.loss(x))(jnp.ones(3)))
     assert "jnp.sin(x * T0) + W12" in text, text
+
+
+class Model:
+    """What it gives is in no variable of the program."""
+
+    def __init__(self):
+        self._parts = [np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4)]
+        self._parts.append(np.linspace(3, 7, 4, dtype=np.float32) ** 2)
+
+    def arguments(self):
+        first, second = map(jnp.asarray, self._parts)
+        return {"h": first, "w2d": second}
+
+
+MODEL_ARGUMENTS = Model().arguments
+
+
+@jax.jit
+def solved(p, *, h, w2d):
+    return p * h + w2d
+
+
+def of_keywords():
+    given = MODEL_ARGUMENTS()
+    return lambda p: solved(p, **given)
+
+
+def rate(forcings):
+    return jnp.sin(forcings["latitude"]) + forcings["temperature"]
+
+
+def of_keys():
+    statics = {"latitude": MODEL_ARGUMENTS()["w2d"]}
+    return lambda temperature: rate({**statics, "temperature": temperature})
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"),
+    [
+        (of_keywords(), (np.float32(2.0),), ["H = jnp", "W2D = jnp", "h=H, w2d=W2D"]),
+        (of_keys(), (np.ones(4, np.float32),), ["LATITUDE = jnp", ": LATITUDE, "]),
+    ],
+)
+def test_arrays_are_called_after_keywords_and_keys(function, args, lines):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    for line in lines:
+        assert line in src.text, src.text
+    assert "CONST_" not in src.text

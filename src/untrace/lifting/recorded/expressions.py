@@ -62,9 +62,9 @@ _KNOWN_MODULES = frozenset(
 
 
 def value_term(value: Any, writer: Writer, role: str = "") -> Term:
-    """Write any value as an expression; `role` may name a number."""
+    """Write any value as an expression; `role` may name a number or a constant array."""
     if is_array(value):
-        return _array(value, writer)
+        return _array(value, writer, role.upper() if len(role) == 1 else role)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
     if type(value) in (int, np.float64) and (formula := writer.program.formula(value)):
@@ -256,7 +256,14 @@ def _dict(value: dict[Any, Any], writer: Writer) -> Term:
     if unknown:
         kind = type(unknown[0]).__name__
         raise Unwritable(f"a dict has a key of type {kind}")
-    return dict_term([(key, writer.value(item)) for key, item in value.items()])
+    terms = [_entry(key, item, writer) for key, item in value.items()]
+    return dict_term(list(zip(value, terms)))
+
+
+def _entry(key: Any, item: Any, writer: Writer) -> Term:
+    """Write an entry of a dict; its key may name a constant array."""
+    is_named = isinstance(key, str) and is_array(item)
+    return writer.value(item, key if is_named else "")
 
 
 def _of_dicts(value: dict[Any, Any], writer: Writer) -> Term | None:

@@ -371,7 +371,7 @@ class Writer:
         return Term([Ref(found[0], found[1])])
 
     def value(self, value: Any, role: str = "") -> Term:
-        """Write any value as an expression; `role` may name a number."""
+        """Write any value as an expression; `role` may name a number or an array."""
         try:
             return self.forms.value(value, self, role)
         except UnknownArray as error:

@@ -17,6 +17,7 @@ from untrace.lifting.recorded.calls.tails import tail_term
 from untrace.lifting.recorded.expressions import constant_term, shape_term
 from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Term, display, keyword
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import is_function, signature_of
@@ -106,7 +107,9 @@ def _public_argument(value: Any, item: Call, writer: Writer, role: str = "") -> 
             return shape_term(value, writer)
     if role in item.constants and type(value) is float:
         return constant_term(value, writer)
-    return _argument(value, writer, with_kept(value, role, item, writer.program), role)
+    bodies = with_kept(value, role, item, writer.program)
+    # What public functions call their parameters says nothing of the arrays.
+    return _argument(value, writer, bodies, "" if is_array(value) else role)
 
 
 def _argument(
