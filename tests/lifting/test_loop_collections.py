@@ -1,5 +1,7 @@
 """Lists of containers and dicts that loops fill come back as such."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -317,3 +319,45 @@ jax.tree_util.register_pytree_node(
 def test_objects_that_raise_for_attributes_may_be_given_to_mapped_functions():
     text = untrace.source(maps_with_settings)(np.ones(3, np.float32)).text
     assert "from its equations" not in text and "def scaled(" in text
+
+
+def factors(lower, diag, upper):
+    pivots = [diag[0]]
+    multipliers = []
+    for i in range(1, 7):
+        m = lower[i - 1] / pivots[-1]
+        multipliers.append(m)
+        pivots.append(diag[i] - m * upper[i - 1])
+    return 1.0 / jnp.stack(pivots), jnp.stack(multipliers)
+
+
+def trajectory(z, d):
+    path = [z]
+    for _ in range(5):
+        path.append(path[-1] - d * jnp.sin(path[-1]))
+    return jnp.stack(path)
+
+
+def states(w, xs):
+    h = jnp.zeros(4)
+    hs = [h]
+    for x in xs:
+        h_new = jnp.tanh(w @ h + x)
+        h = 0.5 * h + 0.5 * h_new
+        hs.append(h)
+    return jnp.stack(hs), h
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (factors, (np.ones(6), np.full(7, 3.0), np.ones(6))),
+        (trajectory, (np.ones(3), 0.5)),
+        (states, (np.eye(4), [np.ones(4), np.ones(4), np.ones(4)])),
+    ],
+)
+def test_lists_that_begin_with_an_item(function, args):
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    body = inspect.getsource(function).partition(":\n")[2]
+    assert body in src.text, src.text

@@ -153,6 +153,8 @@ class Draft(Subject):
     """The names that the program had for parts of what a name holds."""
     lists: dict[tuple[int, ...], str] = field(default_factory=dict)
     """The names that the program had for lists of what names hold, by these."""
+    displayed: dict[tuple[int, ...], str] = field(default_factory=dict)
+    """The same for those that were written as displays of all their items."""
     collections: dict[frozenset[int], str] = field(default_factory=dict)
     """The same for containers of any kind."""
     others: dict[int, str] = field(default_factory=dict)

@@ -118,4 +118,8 @@ class Containers:
         site = held.first, held.name
         statement = Statement(name, writer.value(held.value), site=site)
         writer.draft.statements.append(statement)
+        refs = list(statement.term.refs())
+        if isinstance(held.value, list) and not any(ref.path for ref in refs):
+            items = tuple([id(ref.name) for ref in refs])
+            writer.draft.displayed[items] = identifier(held.name)
         writer.define(held.value, name)

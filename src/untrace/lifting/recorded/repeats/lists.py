@@ -7,6 +7,7 @@ used alone is an item of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
@@ -41,14 +42,37 @@ def leave(
             _take(last, item, made, terms_of(draft, rest))
         take_items(earlier, made, len(begin))
         made.uses, last.uses = made.uses + 1, last.uses + 1
-        append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
         place = [last in flat(statement.targets) for statement in loop.body].index(True)
+        if _is_only_last(run, local, names, begin):
+            last = _read_from_list(last, made, loop.body[place])
+        append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
         loop.body.insert(place + 1, Statement(None, append, is_effect=True))
         first = [Term([Ref(name)]) for name in begin]
         begins.append(Statement(made, display("[]", first), is_start=True))
         for name in begin:
             name.uses += 1
     return begins
+
+
+def _is_only_last(
+    run: Run, local: int, names: Sequence[Name], begin: Sequence[Name]
+) -> bool:
+    """Whether what turns hand on has no name but that of the last item of a list."""
+    start = run.starts.get(local)
+    is_begin = len(begin) == 1 and start == (begin[0], "")
+    is_carry = local in carried(run) and local not in (*run.older, *run.updated)
+    *earlier, last = names  # which is the variable of the loop by now
+    is_named = any(name.is_given for name in earlier) or last.captured
+    return is_begin and is_carry and not is_named
+
+
+def _read_from_list(last: Name, made: Name, maker: Statement) -> Name:
+    """Let a variable be the last item of a list; return the name of the next one."""
+    item = replace(last, uses=1, is_given=False)
+    last.alias = made, "[-1]"
+    made.uses += last.uses - 1
+    maker.targets = item
+    return item
 
 
 def _kept_first(
@@ -128,7 +152,8 @@ def _begin(
 ) -> list[Name]:
     """Return what the program's list held before the turns, if it is used as a whole."""
     ids = tuple([id(name) for name in names])
-    keys = [key for key in draft.lists if key[-len(ids) :] == ids]
+    known_lists = {**draft.displayed, **draft.lists}
+    keys = [key for key in known_lists if key[-len(ids) :] == ids]
     if not keys or len(keys[0]) == len(ids):
         return []
     terms = terms_of(draft, rest)
@@ -143,6 +168,8 @@ def _begin(
         for term in terms
         for start in range(len(term.parts) - width + 1)
     )
+    if is_used:
+        draft.lists.setdefault(keys[0], known_lists[keys[0]])
     return whole[: -len(names)] if is_used else []
 
 

@@ -65,6 +65,7 @@ from untrace.lifting.recorded.repeats.slots import (
     Run,
     calls_variable,
     carried,
+    names_in,
     plain_text,
 )
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
@@ -282,9 +283,11 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     for begin in begins:
         for variable in flat(begin.targets):
             variable.uses += 2  # of the loop itself
+            variable.hint = _hint_of(variable, run)
             variable.is_given, variable.is_foreign = True, False
     lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
     take_variables([name for one in lists for name in flat(one.targets)], rest)
+    begins = [one for one in begins if not _is_in_list(one)]
     if _may_hold_loops(loop):
         inside = replace(draft, statements=loop.body, result=None)
         _write_loops(inside, "auto")
@@ -298,7 +301,28 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             return [short]
     given = [*begins, *(s for s in loop.body if not s.is_effect)]
     targets = (*loop.variables, *[n for s in given for n in flat(s.targets)])
-    return [*begins, *lists, Statement(targets, loop=loop)]
+    # What a list begins with may be what a variable begins as, and becomes it then.
+    begun = [one for one in lists if any(True for _ in one.term.refs())]
+    empty = [one for one in lists if one not in begun]
+    return [*begun, *begins, *empty, Statement(targets, loop=loop)]
+
+
+def _hint_of(variable: Name, run: Run) -> str:
+    """Return what the program calls what turns hand on: `x = history[-1]` in the next one."""
+    position = run.locals_of(-1).get(id(variable))
+    if variable.is_given or position is None:
+        return variable.hint
+    before = names_in(run.turns[-2])[position]
+    return before.hint if before.is_given and not before.is_weak else variable.hint
+
+
+def _is_in_list(begin: Statement) -> bool:
+    """Whether what a variable begins as is the first item of a list, as it is the last."""
+    if not any(name.alias is not None for name in flat(begin.targets)):
+        return False
+    for ref in begin.term.refs():
+        ref.name.uses -= 1
+    return True
 
 
 def _may_hold_loops(loop: Loop) -> bool:
