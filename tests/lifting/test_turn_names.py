@@ -1,5 +1,12 @@
 """Values of a turn have the name of the variable that they become, if it is free."""
 
+import inspect
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import untrace
 from untrace.lifting.recorded.repeats.turn_names import taken_up
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Loop, Statement
@@ -40,3 +47,49 @@ def test_values_take_the_name_of_what_the_loop_is_over() -> None:
     assert taken_up(Loop((item,), Term(["xs"]), body), 0, {}) == {}
     value.last_use, item.uses = -1, 0  # it has no name then
     assert taken_up(Loop((item,), Term(["xs"]), body), 0, {}) == {}
+
+
+def refined(params, x):
+    for p in params:
+        h = x @ p
+        h = jnp.tanh(h)
+        h = h + p[0]
+        x = x + h
+    return x
+
+
+def guided(params, x):
+    for p in params:
+        out = jnp.tanh(x @ p)
+        base = jnp.cos(x @ p)
+        out = base + 2.0 * (out - base)
+        x = x - 0.1 * out
+    return x, out
+
+
+def in_inner_turns(params, y):
+    for p in params:
+        y = y * 2
+        for _ in range(3):
+            h = jnp.tanh(y @ p)
+            h = h + p[0]
+            y = y + h
+    return y
+
+
+def still_read(params, x):
+    for p in params:
+        h = x @ p
+        k = h
+        h = jnp.tanh(h)
+        x = x + h * k
+    return x
+
+
+@pytest.mark.parametrize("function", [refined, guided, in_inner_turns, still_read])
+def test_values_of_a_turn_are_called_like_earlier_ones(function):
+    args = [np.eye(4, dtype=np.float32)] * 3, np.ones(4, np.float32)
+    src = untrace.source(function)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    body = inspect.getsource(function).partition(":\n")[2]
+    assert (body in src.text) is (function is not still_read), src.text

@@ -14,7 +14,8 @@ def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, N
     Those become the variable later in the turn, `v = a @ v` before `v = v / norm(v)`, if
     its old value is not read any more then, nor they when it has its new one; or they are
     called like what the loop is over, which the next turn has another one of:
-    `x, s = layer(s, x)` for every `s` of a list.
+    `x, s = layer(s, x)` for every `s` of a list. Others are called like an earlier value of
+    the turn that is not read any more, `h = relu(h)`.
     """
     reads = _reads(loop)
     found: dict[int, Name] = {}
@@ -42,6 +43,40 @@ def taken_up(loop: Loop, index: int, holders: Mapping[str, Name]) -> dict[int, N
                 is_free = name.hint == variable.hint and id(name) not in found
                 if is_free and until is not None and last <= position:
                     found[id(name)], last = variable, until
+    return found | _called_again(loop, index, reads, found)
+
+
+def _called_again(
+    loop: Loop,
+    index: int,
+    reads: Mapping[int, list[int]],
+    taken: Mapping[int, Name],
+) -> dict[int, Name]:
+    """Return the values of a turn that have the name of an earlier one of it."""
+    found: dict[int, Name] = {}
+    latest: dict[str, tuple[Name, int]] = {}
+    for position, statement in enumerate(loop.body):
+        if statement.loop is not None:
+            inner = _called_again(statement.loop, index, _reads(statement.loop), taken)
+            outside = {key for key, places in reads.items() if {*places} - {position}}
+            found |= {
+                key: first
+                for key, first in inner.items()
+                if not {key, id(first)} & outside
+            }
+            continue
+        for name in flat(statement.targets):
+            is_own = name.is_given and not (name.is_weak or name.is_foreign)
+            is_free = name.folded is None and name.alias is None and name.uses > 0
+            if not (is_own and is_free) or id(name) in taken or name.captured:
+                continue
+            is_carry = any(read <= position for read in reads.get(id(name), []))
+            first, until = latest.pop(name.hint, (name, -1))
+            if first is not name and not is_carry and until <= position:
+                found[id(name)] = first
+            last = _until(name, position, index, reads)
+            if last is not None:
+                latest[name.hint] = found.get(id(name), name), last
     return found
 
 
