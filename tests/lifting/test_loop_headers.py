@@ -411,3 +411,61 @@ def test_numbers_are_counted_from_the_variable_of_the_loop(function, args, lines
     body = inspect.getsource(splines).partition("range(1, k + 1):\n")[2]
     for line in lines or [body]:
         assert line in text, text
+
+
+def euler(w, x, n=5):
+    dt = 1.0 / n
+    for i in range(n):
+        t = i / n
+        x = x + jnp.tanh(x @ w + t) * dt
+    return x
+
+
+def sampled(w, x):
+    for i in range(10, 0, -1):
+        t = jnp.array([i / 10, i / 10])
+        x = x + t.sum() * (w @ x)
+    return x
+
+
+def decayed(w, x):
+    for i in range(5):
+        x = x + (1 - i / 5) * (w @ x)
+    return x
+
+
+def at_middles(w, x):
+    for i in range(4):
+        x = x + jnp.sin(w @ x) * ((i + 0.5) / 4)
+    return x
+
+
+def frequencies(w, x):
+    for i in range(4):
+        x = x + jnp.sin(2.0**i * x) @ w
+    return x
+
+
+def listed(w, x):
+    for rate in (0.1, 0.2, 0.3, 0.4):
+        x = x + rate * (w @ x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (euler, "        t = i / n\n"),
+        (sampled, "        t = jnp.array([i / 10, i / 10])\n"),
+        (decayed, "x = x + (1 - i / 5) * (w @ x)"),
+        (at_middles, "x = x + jnp.sin(w @ x) * ((i + 0.5) / 4)"),
+        (frequencies, "x = x + jnp.sin((2.0**i) * x) @ w"),
+        (listed, "for rate in (0.1, 0.2, 0.3, 0.4):"),
+    ],
+)
+def test_floats_are_computed_of_what_counts(function, line):
+    src = untrace.source(function)(np.eye(2, dtype=np.float32), np.ones(2, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert line in src.text and ("for i in range(" in src.text) is (
+        function is not listed
+    ), src.text

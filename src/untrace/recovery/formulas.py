@@ -284,7 +284,9 @@ def _variable(
     if made is None or not made.symbol or repr(made.value) != repr(value):
         return Formula(value, name=name)
     is_again = _n_reads(caller.frame.f_code, name) > 1
-    return Formula(value, "=", (made,), name, is_read_again=is_again)
+    assert variables is not None
+    in_loop = variables.stores[name][0] in variables.looping
+    return Formula(value, "=", (made,), name, is_read_again=is_again, in_loop=in_loop)
 
 
 def _literal(

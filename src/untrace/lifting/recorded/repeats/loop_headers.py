@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,11 @@ from untrace.lifting.recorded.naming.held import (
     length_of,
 )
 from untrace.lifting.recorded.naming.paths import index_of, last_word, part_of, steps
-from untrace.lifting.recorded.repeats.program_turns import CountedFrom, ProgramTurns
+from untrace.lifting.recorded.repeats.program_turns import (
+    CountedFrom,
+    ProgramTurns,
+    ScaledFrom,
+)
 from untrace.lifting.recorded.repeats.ranges import (
     bounds_of,
     numbered_words,
@@ -34,6 +39,9 @@ from untrace.syntax.text import quote
 ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 """What variables are called of which nothing is known."""
 _OF_DICTS = frozenset({"values", "items"})
+MIN_COMPUTED = 4
+"""How many numbers are computed and not listed by chance, if the program names them."""
+_PLACES = re.compile(r"({[in]})")
 _COUNTERS = ("_", "i", "j", "idx", "index")
 
 
@@ -283,6 +291,11 @@ class Header:
         if not (hint or roles) and (counted := self.program.counted_from(plain)):
             made = self._counted(counted)
             return made if is_alone else ["(", *made, ")"]
+        is_long = not roles or len(plain) >= MIN_COMPUTED
+        scaled = self.program.scaled_from(plain) if is_long and not hint else None
+        if scaled is not None:
+            made = self._scaled(scaled)
+            return made if is_alone else ["(", *made, ")"]
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         over = Term([f"({', '.join(numbers)})"])
         if all(map(str.isdecimal, numbers)):
@@ -301,6 +314,19 @@ class Header:
         return (
             [*made, f" {'-' if offset < 0 else '+'} {abs(offset)}"] if offset else made
         )
+
+    def _scaled(self, scaled: ScaledFrom) -> list[Part]:
+        """Write a number that is computed of a variable of the loop: `i / n`, `i * 0.1`."""
+        variable: list[Part] = [self._index(scaled.held)]
+        if scaled.offset:
+            variable = ["(", *variable, f" + {scaled.offset})"]
+        end = self._end(scaled.operand)
+        operand = end.parts if end is not None else [str(scaled.operand)]
+        between = _PLACES.split(scaled.form)
+        parts: list[Part] = []
+        for text in between:
+            parts += {"{i}": variable, "{n}": operand}.get(text, [text] if text else [])
+        return parts
 
     def _variable(self, key: object, hint: str, over: Term) -> Name:
         if key not in self.items:
@@ -378,7 +404,10 @@ class Header:
 
     def _rounds(self) -> Term:
         """Count the turns, to the integer that the program counts to."""
-        end = self.run.n_turns
-        name = self.program.counted_to(end)
-        named = self.draft.counted_to(end, name) if name else None
-        return Term(["range(", *named.parts, ")"] if named else self._plain_rounds())
+        end = self._end(self.run.n_turns)
+        return Term(["range(", *end.parts, ")"] if end else self._plain_rounds())
+
+    def _end(self, end: float) -> Term | None:
+        """Refer to the integer that the program's loop counts to, if it is this one."""
+        name = self.program.counted_to(end) if type(end) is int else ""
+        return self.draft.counted_to(int(end), name) if name else None

@@ -8,7 +8,7 @@ took it apart.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from untrace.syntax.names import identifier
 MAX_PARTS = 4
 MIN_COUNTED = 3
 """Any two numbers would rise with two others."""
+_OFFSETS = (0, 1, 0.5)
 
 
 class WordPart(NamedTuple):
@@ -51,6 +52,22 @@ class CountedFrom(NamedTuple):
     held: tuple[int, ...]
     sign: int
     offset: int
+
+
+class ScaledFrom(NamedTuple):
+    """An integer variable that floats are computed of.
+
+    Attributes:
+      held: What it held in each turn.
+      offset: What is added first, `(i + 1) / 10`.
+      form: How: `{i} / {n}`.
+      operand: The other number in that.
+    """
+
+    held: tuple[int, ...]
+    offset: float
+    form: str
+    operand: float
 
 
 class ProgramTurns:
@@ -103,6 +120,22 @@ class ProgramTurns:
                     return CountedFrom(tuple(held), sign, offsets.pop())
         return None
 
+    def scaled_from(self, numbers: Sequence[Any]) -> ScaledFrom | None:
+        """Return the integer variable of which these floats are computed, turn by turn.
+
+        Exactly so: `3 / 10` and `3 * 0.1` are two numbers.
+        """
+        if len(numbers) < MIN_COUNTED or not all(type(n) is float for n in numbers):
+            return None
+        for held in self._values.values():
+            if not all(type(value) is int for value in held) or len({*held}) == 1:
+                continue
+            for offset in _OFFSETS:
+                found = _form([value + offset for value in held], numbers)
+                if found is not None:
+                    return ScaledFrom(tuple(held), offset, *found)
+        return None
+
     def part_of_words(self, words: Sequence[Any]) -> WordPart | None:
         """Return the variable whose text is a part of these words, one in each turn.
 
@@ -134,6 +167,34 @@ class ProgramTurns:
         names = [self.named([i[n] for i in items]) for n in range(len(first))]
         is_known = any(names) and not self.named(items)
         return tuple([name or "_" for name in names]) if is_known else ()
+
+
+_FORMS: dict[str, Callable[[float, float], float]] = {
+    "{i} / {n}": lambda i, n: i / n,
+    "1 - {i} / {n}": lambda i, n: 1 - i / n,
+    "{i} * {n}": lambda i, n: i * n,
+    "{n}**{i}": lambda i, n: n**i,
+}
+
+
+def _form(
+    values: Sequence[float], numbers: Sequence[float]
+) -> tuple[str, float] | None:
+    """Return how numbers are computed of values, and of which other number."""
+    value, number = values[-1], numbers[-1]
+    first = next((n for v, n in zip(values, numbers) if v == 1), 0.0)
+    operands = {
+        "{i} / {n}": round(value / number) if number else 0,
+        "1 - {i} / {n}": round(value / (1 - number)) if number != 1 else 0,
+        "{i} * {n}": first or (number / value if value else 0.0),
+        "{n}**{i}": first,
+    }
+    for form, operand in operands.items():
+        compute = _FORMS[form]
+        if operand > 0 and operand != 1 and value > 0:
+            if all(compute(v, operand) == n for v, n in zip(values, numbers)):
+                return form, operand
+    return None
 
 
 def _attribute(objects: Sequence[Any]) -> str:
