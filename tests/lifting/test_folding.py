@@ -137,3 +137,28 @@ def test_numbers_of_the_user_stay():
 def test_delayed_expressions_are_not_folded_into():
     text = ["a = f(x)", "b = g(lambda: a)", "c = 1", "return b, c, b"]
     assert lines(text)[:2] == text[:2]
+
+
+def acceleration(v, psi, delta, beta, a):
+    f = jnp.array(
+        [
+            v * jnp.cos(psi + beta),
+            v * jnp.sin(psi + beta),
+            (v / 0.33)
+            * (
+                0.17 * 4.7 * (9.81 * 0.17 - a * 0.07) * jnp.sin(delta + psi) ** 2
+                - (5.4 * (9.81 * 0.15 + a * 0.07) + 4.7 * (9.81 * 0.17 - a * 0.07))
+                * jnp.cos(beta)
+                + (psi / v) * (0.17 * 0.17 * 5.4 * (9.81 * 0.15 + a * 0.07))
+            )
+            - psi,
+        ]
+    )
+    return f * 2
+
+
+def test_expressions_of_the_user_are_as_long_as_he_wrote_them():
+    src = untrace.source(acceleration)(*map(jnp.float32, (1, 2, 3, 4, 5)))
+    assert src.report.strength == "identical", str(src.report)
+    assert "        [\n            v * jnp.cos(psi + beta),\n" in src.text, src.text
+    assert " = v * jnp.cos(" not in src.text and "product" not in src.text, src.text

@@ -16,7 +16,7 @@ from untrace.optional import gives, optional
 
 # Characters of an expression that is written inside another, as it was in the program:
 # one of the user's, one of a library's, and one that a library had given a name.
-MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 160, 72, 56
+MAX_OWN, MAX_FOLDED, MAX_FOREIGN = 800, 72, 56
 MAX_COMPREHENSION = 110
 FOREVER = 1 << 60
 
