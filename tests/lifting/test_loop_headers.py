@@ -469,3 +469,34 @@ def test_floats_are_computed_of_what_counts(function, line):
     assert line in src.text and ("for i in range(" in src.text) is (
         function is not listed
     ), src.text
+
+
+def of_corners(f, index):
+    total = jnp.zeros(f.shape[0])
+    for corner in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        at = jnp.array(corner, dtype=jnp.int32)
+        w = jnp.prod(jnp.where(jnp.array(corner) == 1, f, 1.0 - f), axis=-1)
+        total = total + w * (index + at).sum(-1)
+    return total
+
+
+def of_shifts(f, index):
+    out = 0.0
+    for shift in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+        out = out + jnp.roll(f, shift, axis=(0, 1)) * shift[0]
+    return out + index.sum()
+
+
+def of_one_that_stays(f, index):
+    out = 0.0
+    for shift in ((0, 1), (0, 2), (0, 4)):
+        out = out + jnp.roll(f, shift, axis=(0, 1))
+    return out + index.sum()
+
+
+@pytest.mark.parametrize("function", [of_corners, of_shifts, of_one_that_stays])
+def test_variables_that_are_tuples_of_integers(function):
+    src = untrace.source(function)(X[:, :2], np.ones((4, 2), np.int32))
+    assert src.report.strength == "identical", str(src.report)
+    body = inspect.getsource(function).partition(":\n")[2]
+    assert (body in src.text) is (function is not of_one_that_stays), src.text

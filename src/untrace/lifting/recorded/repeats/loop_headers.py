@@ -54,6 +54,8 @@ class Header:
         self.items: dict[object, tuple[Names, Term]] = {}
         self.hints: dict[int, str] = {}
         self.program = ProgramTurns(run.turns)
+        self.tuples: dict[int, int] = {}
+        """How many items the variables have that are tuples, by their names."""
         self._wholes = self._used_wholes()
         self.ends: list[tuple[Name, str, int]] = []
         """The lists of which all items but the last are taken, with their length."""
@@ -291,6 +293,9 @@ class Header:
         if not (hint or roles) and (counted := self.program.counted_from(plain)):
             made = self._counted(counted)
             return made if is_alone else ["(", *made, ")"]
+        found = None if hint or roles else self.program.tuple_of(plain)
+        if found is not None:
+            return [self._item_of_tuple(*found)]
         is_long = not roles or len(plain) >= MIN_COMPUTED
         scaled = self.program.scaled_from(plain) if is_long and not hint else None
         if scaled is not None:
@@ -314,6 +319,34 @@ class Header:
         return (
             [*made, f" {'-' if offset < 0 else '+'} {abs(offset)}"] if offset else made
         )
+
+    def _item_of_tuple(self, hint: str, position: int) -> Part:
+        """Refer to a number in the tuple that a variable of the loop is."""
+        held = self.program.held(hint)
+        over = Term([f"({', '.join(map(repr, held))})"])
+        variable = self._variable(tuple(map(repr, held)), hint, over)
+        self.tuples[id(variable)] = len(held[0])
+        return Ref(variable, f"[{position}]")
+
+    def whole_tuples(self, parts: Sequence[Part]) -> list[Part]:
+        """Write `corner` where all of a tuple is written, `(corner[0], corner[1])`."""
+        made: list[Part] = []
+        position = 0
+        while position < len(parts):
+            part = parts[position]
+            n = self.tuples.get(id(part.name), 0) if type(part) is Ref else 0
+            stop = position + 2 * n - 1
+            before, after = (made or [""])[-1], parts[stop : stop + 1] or [""]
+            if n and _is_display(before, after[0]) and _is_tuple(parts[position:stop]):
+                assert type(part) is Ref and type(before) is str
+                made[-1] = before[:-1]
+                text = str(after[0])[1:]
+                made += [Ref(part.name, "", ATOM), text]
+                position = stop + 1
+                continue
+            made.append(part)
+            position += 1
+        return made
 
     def _scaled(self, scaled: ScaledFrom) -> list[Part]:
         """Write a number that is computed of a variable of the loop: `i / n`, `i * 0.1`."""
@@ -411,3 +444,22 @@ class Header:
         """Refer to the integer that the program's loop counts to, if it is this one."""
         name = self.program.counted_to(end) if type(end) is int else ""
         return self.draft.counted_to(int(end), name) if name else None
+
+
+def _is_display(before: Part, after: Part) -> bool:
+    """Whether what stands between two parts is in the brackets of a tuple."""
+    if type(before) is not str or type(after) is not str:
+        return False
+    is_call = before[-2:-1].isalnum() or before[-2:-1] in ("_", ")", "]")
+    return before.endswith("(") and after.startswith(")") and not is_call
+
+
+def _is_tuple(parts: Sequence[Part]) -> bool:
+    """Whether parts are all items of one name, in order."""
+    refs = [part for part in parts[::2] if type(part) is Ref]
+    return (
+        len(refs) == len(parts[::2])
+        and all(comma == ", " for comma in parts[1::2])
+        and all(ref.name is refs[0].name for ref in refs)
+        and [ref.path for ref in refs] == [f"[{i}]" for i in range(len(refs))]
+    )

@@ -120,6 +120,25 @@ class ProgramTurns:
                     return CountedFrom(tuple(held), sign, offsets.pop())
         return None
 
+    def tuple_of(self, numbers: Sequence[Any]) -> tuple[str, int] | None:
+        """Return the variable that held tuples of numbers, and where these are in them.
+
+        All items of the tuples are others in some turns.
+        """
+        for name, held in self._values.items():
+            if not all(type(one) is tuple and len(one) == len(held[0]) for one in held):
+                continue
+            columns = [list(column) for column in zip(*held)]
+            is_plain = all(type(n) is int for column in columns for n in column)
+            is_plain = is_plain and all(len({*column}) > 1 for column in columns)
+            if is_plain and list(numbers) in columns:
+                return name, columns.index(list(numbers))
+        return None
+
+    def held(self, name: str) -> list[Any]:
+        """What a variable held in each turn."""
+        return self._values[name]
+
     def scaled_from(self, numbers: Sequence[Any]) -> ScaledFrom | None:
         """Return the integer variable of which these floats are computed, turn by turn.
 
@@ -190,10 +209,10 @@ def _form(
         "{n}**{i}": first,
     }
     for form, operand in operands.items():
-        compute = _FORMS[form]
-        if operand > 0 and operand != 1 and value > 0:
-            if all(compute(v, operand) == n for v, n in zip(values, numbers)):
-                return form, operand
+        compute, is_other = _FORMS[form], operand > 0 and operand != 1
+        pairs = zip(values, numbers)
+        if is_other and value > 0 and all(compute(v, operand) == n for v, n in pairs):
+            return form, operand
     return None
 
 

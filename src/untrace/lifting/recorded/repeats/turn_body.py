@@ -47,7 +47,10 @@ class TurnBody:
             self._part(part, slot, index, _is_alone(one, other))
             for part, slot, one, other in zip(first.term.parts, slots, before, after)
         ]
-        made = Statement(last.targets, first.term.of_parts(parts), last.is_effect)
+        term = first.term.of_parts(parts)
+        if self._header.tuples:
+            term.parts = self._header.whole_tuples(term.parts)
+        made = Statement(last.targets, term, last.is_effect)
         made.comment, made.origin = first.comment, first.origin
         made.remarks = first.remarks
         made.bound, made.site, made.trail = last.bound, last.site, last.trail
