@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
+from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM, LAMBDA
 
 
@@ -34,6 +36,13 @@ def leave(
         if first is not None:
             begins.append(_keep_begins(first, names, loop, draft, rest))
             continue
+        parts = () if begin else _listed_parts(names, terms_of(draft, rest))
+        if parts:
+            begins += [
+                _append(list_of(names, draft, rest, path), path, names[-1], loop)
+                for path in parts
+            ]
+            continue
         made = list_of([*begin, *names], draft, rest)
         *earlier, last = names
         is_listed = any(name.uses for name in earlier) and local not in carried(run)
@@ -52,6 +61,34 @@ def leave(
         for name in begin:
             name.uses += 1
     return begins
+
+
+def _append(made: Name, path: str, last: Name, loop: Loop) -> Statement:
+    """Let a loop append a part of what each turn makes; return the statement before it."""
+    made.uses, last.uses = made.uses + 1, last.uses + 1
+    append = Term([Ref(made), ".append(", Ref(last, path, LAMBDA), ")"])
+    place = [last in flat(statement.targets) for statement in loop.body].index(True)
+    loop.body.insert(place + 1, Statement(None, append, is_effect=True))
+    return Statement(made, display("[]", []), is_start=True)
+
+
+def _listed_parts(names: Sequence[Name], terms: Sequence[Term]) -> Sequence[str]:
+    """Return which parts of what turns leave are listed, if nothing else of it is read.
+
+    That of the last turn may be read elsewhere, too.
+    """
+    width = 2 * len(names) - 1
+    found: list[str] = []
+    for term in terms:
+        for start, part in enumerate(term.parts):
+            ref = part.resolved() if type(part) is Ref else None
+            stretch = term.parts[start : start + width]
+            if ref is not None and ref.path and ref.name is names[0]:
+                found += [ref.path] * (
+                    len(stretch) == width and _lists(stretch, names, ref.path)
+                )
+    is_all = all(_count(name, terms) == len(found) for name in names[:-1])
+    return list(dict.fromkeys(found)) if is_all else ()
 
 
 def _is_only_last(
@@ -134,16 +171,19 @@ def left_by(run: Run, local: int) -> list[Name]:
     return [names_in(turn)[local] for turn in run.turns]
 
 
-def list_of(names: Sequence[Name], draft: Draft, rest: Sequence[Statement]) -> Name:
-    """Name the list of some values, and write it where all of them were listed."""
-    known = draft.lists.get(tuple([id(name) for name in names]))
-    hint = names[-1].hint
+def list_of(
+    names: Sequence[Name], draft: Draft, rest: Sequence[Statement], path: str = ""
+) -> Name:
+    """Name the list of some values, or of a part of each, and write it where it stood."""
+    ids = tuple([id(name) for name in names])
+    known = draft.lists.get(ids) if not path else None
+    hint = identifier(last_word(steps(path))) if path else names[-1].hint
     plural = hint if hint.endswith("s") else f"{hint}s"
     is_foreign = all(name.is_foreign for name in names)
     made = Name(known or plural, known is not None, is_foreign=is_foreign)
     made.held = list(names)  # as many items, which is what is asked about a list
     for term in terms_of(draft, rest):
-        _write_whole(term, names, made)
+        _write_whole(term, names, made, path)
     return made
 
 
@@ -223,13 +263,15 @@ def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
     return [*terms, draft.result] if draft.result is not None else terms
 
 
-def _write_whole(term: Term, names: Sequence[Name], made: Name) -> None:
+def _write_whole(
+    term: Term, names: Sequence[Name], made: Name, path: str = ""
+) -> None:
     """Write a list where an expression lists its items, one after the other."""
     parts, width = term.parts, 2 * len(names) - 1
     start = 0
     while start + width <= len(parts):
         stop = start + width
-        if _lists(parts[start:stop], names):
+        if _lists(parts[start:stop], names, path):
             around = parts[start - 1 : start], parts[stop : stop + 1]
             is_display = not _is_applied(parts[: start - 1])
             if around == (["["], ["]"]) and is_display:
@@ -244,11 +286,11 @@ def _write_whole(term: Term, names: Sequence[Name], made: Name) -> None:
         start += 1
 
 
-def _lists(parts: Sequence[Part], names: Sequence[Name]) -> bool:
-    """Whether parts of an expression are names with commas between."""
+def _lists(parts: Sequence[Part], names: Sequence[Name], path: str = "") -> bool:
+    """Whether parts of an expression are names, or parts of them, with commas between."""
     refs = [part.resolved() if type(part) is Ref else None for part in parts[::2]]
     return all(comma == ", " for comma in parts[1::2]) and all(
-        ref is not None and ref.name is name and not ref.path
+        ref is not None and ref.name is name and ref.path == path
         for ref, name in zip(refs, names)
     )
 
