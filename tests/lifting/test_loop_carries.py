@@ -158,9 +158,26 @@ def verlet(x, v):
     return x, v
 
 
+def barzilai_borwein(matrix, b, x):
+    g = matrix @ x - b
+    step = 0.1
+    for _ in range(4):
+        x_new = x - step * g
+        g_new = matrix @ x_new - b
+        s, y = x_new - x, g_new - g
+        step = jnp.dot(s, s) / jnp.dot(s, y)
+        x, g = x_new, g_new
+    return x, g
+
+
 @pytest.mark.parametrize(
     ("function", "args", "lines"),
     [
+        (
+            barzilai_borwein,
+            (X @ X.T, X[0], X[1]),
+            ["step = 0.1\n    for _ in range(4):", "        g = g_new\n"],
+        ),
         (
             conjugate_gradients,
             (X @ X.T, X[0] + 1.0, X[1]),

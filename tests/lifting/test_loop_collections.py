@@ -361,3 +361,24 @@ def test_lists_that_begin_with_an_item(function, args):
     assert src.report.strength == "identical", str(src.report)
     body = inspect.getsource(function).partition(":\n")[2]
     assert body in src.text, src.text
+
+
+def stepped(state, params):
+    x, n = state
+    return {"x": jnp.tanh(x @ params), "n": n + 1}, jnp.sum(x)
+
+
+def observed(params, state):
+    seen, rewards = [], []
+    for _ in range(4):
+        state, reward = stepped((state["x"], state["n"]), params)
+        seen.append(state["x"])
+        rewards.append(reward)
+    return jnp.stack(seen), jnp.stack(rewards), state
+
+
+def test_lists_of_a_part_of_what_each_turn_leaves():
+    state = {"x": X[0], "n": np.int32(0)}
+    text = recover(observed, X, state)
+    for line in ('seen.append(state["x"])', "jnp.stack(seen)", "rewards.append(reward)"):
+        assert line in text, text

@@ -263,9 +263,7 @@ def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
     return [*terms, draft.result] if draft.result is not None else terms
 
 
-def _write_whole(
-    term: Term, names: Sequence[Name], made: Name, path: str = ""
-) -> None:
+def _write_whole(term: Term, names: Sequence[Name], made: Name, path: str = "") -> None:
     """Write a list where an expression lists its items, one after the other."""
     parts, width = term.parts, 2 * len(names) - 1
     start = 0

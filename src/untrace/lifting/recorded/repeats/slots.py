@@ -143,7 +143,7 @@ def slot_of(
     is_known_same = known is not None and known.kind == "same"
     if is_known_same and type(mine) is type(other) is str and mine == other:
         return known  # as most of a text is
-    if type(mine) is str and type(other) is Ref and _NUMBER.fullmatch(mine):
+    if type(other) is Ref and _is_number(mine):
         ref, before = other.resolved(), locals_of[1]
         if id(ref.name) in before and not ref.path:
             return Slot("carry", before[id(ref.name)])
@@ -178,6 +178,12 @@ def slot_of(
     if found.kind == "leaf" and known.kind == "index" and type(mine) is Ref:
         return _leaf_instead(found, known, mine.resolved(), run)
     return None
+
+
+def _is_number(part: Part) -> bool:
+    """Whether a part of a term is a number, which may have a name: `STEP`."""
+    text = part.number if type(part) is Global else part
+    return type(text) is str and _NUMBER.fullmatch(text) is not None
 
 
 def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None:
