@@ -380,5 +380,9 @@ def observed(params, state):
 def test_lists_of_a_part_of_what_each_turn_leaves():
     state = {"x": X[0], "n": np.int32(0)}
     text = recover(observed, X, state)
-    for line in ('seen.append(state["x"])', "jnp.stack(seen)", "rewards.append(reward)"):
+    for line in (
+        'seen.append(state["x"])',
+        "jnp.stack(seen)",
+        "rewards.append(reward)",
+    ):
         assert line in text, text

@@ -1,12 +1,14 @@
 """What the user's functions unpack of their parameters has the names that they use."""
 
 import inspect
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import untrace
 from tests.lifting.test_containers import recover
 
 X = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
@@ -244,3 +246,39 @@ def test_what_is_closed_over_may_be_another_value_later():
 
     x = jnp.arange(3.0)
     recover(f, (x[0], x[1]), (x[2], x[1]), x)
+
+
+def of_fields(state, params):
+    axial = state.x
+    w = params["w"]
+    speed = state.v
+    y = jnp.sin(axial) @ w
+    z = jnp.cos(axial) + y @ w
+    return z * speed
+
+
+def behind_a_loop(state, params):
+    w = params["w"]
+    x = state.x
+    for _ in range(3):
+        x = jnp.tanh(x @ w)
+    v = state.v
+    return x * v + v.sum() + w.sum()
+
+
+class Moving(NamedTuple):
+    x: jax.Array
+    v: jax.Array
+
+
+def test_parts_that_are_read_twice_have_the_names_of_the_program():
+    state = Moving(np.ones(4, np.float32), np.ones(4, np.float32))
+    args = state, {"w": np.eye(4, dtype=np.float32)}
+    src = untrace.source(of_fields)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    own = inspect.getsource(of_fields).replace("    speed = state.v\n", "")
+    assert own.replace("z * speed", "z * state.v") in src.text, src.text
+    src = untrace.source(behind_a_loop)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    assert "    v = state.v\n    return x * v + v.sum() + w.sum()\n" in src.text
+    assert '    w = params["w"]\n    for _ in range(3):' in src.text, src.text

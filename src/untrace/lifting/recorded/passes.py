@@ -17,6 +17,7 @@ from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.keywords import give_keywords
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.outermost import opened
+from untrace.lifting.recorded.naming.part_names import name_parts
 from untrace.lifting.recorded.naming.second_names import give_second_names
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.printing import text_so_far
@@ -54,6 +55,7 @@ FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {
     "note references": lambda draft, program: program.references.add(draft),
     "unpack rows": lambda draft, program: unpack_rows(draft),
     "reroll": reroll,
+    "name parts": lambda draft, program: name_parts(draft),
     "fold": lambda draft, program: finish(draft),
     "second names": lambda draft, program: give_second_names(draft),
 }

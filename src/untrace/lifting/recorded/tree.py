@@ -151,6 +151,8 @@ class Draft(Subject):
     returns: str = ""
     items: dict[tuple[int, str], str] = field(default_factory=dict)
     """The names that the program had for parts of what a name holds."""
+    parts_held: dict[tuple[int, str], str] = field(default_factory=dict)
+    """Those of them that the user's function itself had."""
     lists: dict[tuple[int, ...], str] = field(default_factory=dict)
     """The names that the program had for lists of what names hold, by these."""
     displayed: dict[tuple[int, ...], str] = field(default_factory=dict)

@@ -92,6 +92,8 @@ def name_locals(values: Mapping[str, Any], writer: Writer) -> None:
         origin = writer.locate(key)
         if origin is not None and origin[1]:
             writer.draft.items[id(origin[0]), origin[1]] = identifier(hint)
+            if not (writer.in_library or writer.n_dissolving):
+                writer.draft.parts_held[id(origin[0]), origin[1]] = identifier(hint)
         if found is None or found[1]:
             continue
         name = found[0]
