@@ -72,9 +72,10 @@ def _at(term: Term, owner: Name, path: str) -> list[int]:
     found: list[int] = []
     for position, part in enumerate(term.parts):
         ref = part.resolved() if type(part) is Ref else None
-        if ref is not None and ref.name is owner and ref.path.startswith(path):
-            if ref.path[len(path) : len(path) + 1] in ("", ".", "["):
-                found.append(position)
+        if ref is None or ref.name is not owner or not ref.path.startswith(path):
+            continue
+        if ref.path[len(path) : len(path) + 1] in ("", ".", "["):
+            found.append(position)
     return found
 
 
