@@ -234,3 +234,20 @@ def features(t):
 def test_a_list_that_gets_several_items_a_turn_is_no_comprehension():
     text = functions_of(features, V)
     assert "for k in range(1, 4):\n        found += [jnp.sin(k * t), jnp.cos(k" in text
+
+
+def written_out(u, v, s, w):
+    east = 0.5 * (u + v)
+    east_flux = east * jnp.where(east > 0, u, s) * w
+    west = 0.5 * (v + s)
+    west_flux = west * jnp.where(west > 0, v, u) * w
+    north = 0.5 * (s + u)
+    north_flux = north * jnp.where(north > 0, s, v) * w
+    return east_flux, west_flux, north_flux
+
+
+def test_what_the_user_has_written_three_times_is_no_function():
+    """It was one of a name that says nothing, `written_out_step`."""
+    src = untrace.source(written_out)(*[np.ones(3, np.float32)] * 4)
+    assert src.report.strength == "identical", str(src.report)
+    assert inspect.getsource(written_out) in src.text, src.text
