@@ -233,7 +233,9 @@ def _speaking(names: Sequence[str]) -> set[str]:
 
 
 def _base(name: str) -> str:
-    return re.sub(r"(_\d+)+$", "", name)
+    while name.rpartition("_")[2].isdecimal():
+        name = name.rpartition("_")[0]
+    return name
 
 
 def _name(whole: _Whole, fresh: Callable[[str], str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import string
 from collections.abc import Iterator
 from typing import Any
@@ -181,7 +180,7 @@ def _bounds(region: Region) -> Iterator[str]:
         return
     (size,) = shape
     numbers = dict.fromkeys(_literals(region))
-    plain = [text for text in numbers if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+    plain = [t for t in numbers if t.lstrip("-").replace(".", "", 1).isdecimal()]
     for start, step in itertools.permutations(plain, 2):
         stop = _number(start) + int(size) * _number(step)
         yield f"{start}, {stop!r}, {step}"

@@ -150,8 +150,9 @@ def renumbered(lines: Sequence[str], made: Mapping[str, Made]) -> list[str]:
 
 def parts_of_name(name: str) -> tuple[str, int]:
     """Tell a name from its number: the second of a name has number 2."""
-    found = re.fullmatch(r"(.+?)_([2-9]|[1-9]\d+)", name)
-    return (found[1], int(found[2])) if found else (name, 1)
+    base, _, number = name.rpartition("_")
+    is_number = number.isdecimal() and number[0] != "0" and number != "1"
+    return (base, int(number)) if base and is_number else (name, 1)
 
 
 def with_names(line: str, names: Mapping[str, str]) -> str:

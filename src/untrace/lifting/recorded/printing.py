@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
@@ -32,8 +31,6 @@ from untrace.lifting.recorded.withs import Row as Line
 from untrace.recovery.user_comments import Remark
 from untrace.syntax.names import RESERVED, identifier
 from untrace.syntax.text import comment
-
-_FIRST_WORD = re.compile(r"^\w+")
 
 
 def render(
@@ -205,7 +202,7 @@ def _foreign_names(draft: Draft, imported: Set[str]) -> Iterator[str]:
     own = set(map(id, draft.locals()))
     for part in draft.parts():
         if type(part) is Global:
-            yield from _FIRST_WORD.findall(part.text)
+            yield part.text.partition(".")[0]
         elif type(part) is str:
             yield from (name for name in imported if name in part)
         elif type(part) is Ref:

@@ -246,7 +246,7 @@ def array_name(hint: str) -> str:
     letter = hint.strip("_")
     if len(letter) == 1 and letter.isascii() and letter.isalpha():
         return hint if hint == letter else letter.upper()  # a private attribute
-    if re.fullmatch("[A-Za-z][0-9]+", letter):
+    if letter.isascii() and letter[:1].isalpha() and letter[1:].isdigit():
         return letter.upper()
     return constant_name(hint)
 
@@ -258,6 +258,7 @@ def constant_name(hint: str) -> str:
     ('EPS', 'LEARNING_RATE', '')
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", hint).strip("_")
-    if len(re.findall("[A-Za-z]", words)) < MIN_LETTERS or words.lower() in VAGUE:
+    n_letters = sum(char.isascii() and char.isalpha() for char in words)
+    if n_letters < MIN_LETTERS or words.lower() in VAGUE:
         return ""
     return identifier(words.upper(), "NUMBER")
