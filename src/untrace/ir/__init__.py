@@ -1,6 +1,6 @@
 """Programs in JAX's words, as small frozen values."""
 
-from untrace.ir.convert import from_jaxpr, params_of_jax, to_jaxpr
+from untrace.ir.convert import from_jaxpr, params_of_jax, rebuilt, to_jaxpr
 from untrace.ir.program import Atom, Block, Equation, Literal, Value
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "Value",
     "from_jaxpr",
     "params_of_jax",
+    "rebuilt",
     "to_jaxpr",
 ]

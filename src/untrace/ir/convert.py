@@ -37,7 +37,7 @@ def _param_of_jax(param: Any) -> Any:
     if isinstance(param, Block):
         return param.jaxpr
     if isinstance(param, tuple) and any(isinstance(item, Block) for item in param):
-        return _rebuilt(param, [_param_of_jax(item) for item in param])
+        return rebuilt(param, [_param_of_jax(item) for item in param])
     return param
 
 
@@ -116,11 +116,11 @@ class _Reader:
 
     def _tuple(self, param: tuple[Any, ...]) -> tuple[Any, ...]:
         items: list[Any] = [self.block(p) if jaxapi.is_jaxpr(p) else p for p in param]
-        return _rebuilt(param, items)
+        return rebuilt(param, items)
 
 
-def _rebuilt(param: Any, items: list[Any]) -> tuple[Any, ...]:
-    """Make a tuple, or a named tuple of the same kind, of other items."""
+def rebuilt(param: Any, items: list[Any]) -> tuple[Any, ...]:
+    """Return a tuple, or a named tuple of the same kind, of other items."""
     return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
 
 
@@ -195,5 +195,5 @@ class _Writer:
         if isinstance(param, Block):
             return self.jaxpr(param)
         if isinstance(param, tuple) and any(isinstance(p, Block) for p in param):
-            return _rebuilt(param, [self._param(p) for p in param])
+            return rebuilt(param, [self._param(p) for p in param])
         return param

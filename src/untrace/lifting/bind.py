@@ -15,7 +15,7 @@ from untrace.ir import Atom, Block, Equation, Value
 from untrace.lifting.blocks.standins import rule_function
 from untrace.lifting.controls import ANY, control
 from untrace.lifting.frame import Frame, plain_results
-from untrace.lifting.printing import Group, Rhs, fail
+from untrace.lifting.printing import Group, Rhs, fail, unpacked
 from untrace.lifting.spelling import Unspellable, spell_aval_struct, spell_primitive
 from untrace.syntax.names import is_name
 from untrace.syntax.text import quote
@@ -45,7 +45,7 @@ def bind(eqn: Equation, frame: Frame) -> Rhs:
     text = f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})"
     if not eqn.primitive.multiple_results:
         return Rhs(text)
-    return Rhs(text, one_or_more)
+    return Rhs(text, unpacked)
 
 
 def _attributes(value: Any, frame: Frame) -> str:
@@ -54,11 +54,6 @@ def _attributes(value: Any, frame: Frame) -> str:
         return frame.lifter.spell(value)
     items: list[str] = [_attributes(item, frame) for item in value]
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
-def one_or_more(names: list[str]) -> str:
-    """Unpack a list of results, also when it has one item."""
-    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
 
 
 def param_text(value: Any, frame: Frame, operands: Sequence[Atom] = ()) -> str:

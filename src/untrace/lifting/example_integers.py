@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from untrace.lifting.example_arrays import in_order
+from untrace.lifting.example_arrays import extreme, in_order
 from untrace.lifting.example_kinds import Request, one_digit
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -89,7 +89,7 @@ class Integers:
             lows.append(str(low))
         if not highs or any(self._most(j) > high for j in used if i in self._below(j)):
             highs.append(str(high))
-        given = f"{_extreme('maximum', lows)}, {_extreme('minimum', highs)}"
+        given = f"{extreme('maximum', lows)}, {extreme('minimum', highs)}"
         has_shape = any(self.values[j].shape == value.shape for j in used)
         size = "" if has_shape else f", size={request.text()}"
         drawn = request.typed(f"rng.integers({given}{size}, endpoint=True)")
@@ -128,10 +128,3 @@ class Integers:
 
 def _moved(text: str, step: int) -> str:
     return f"{text} {'-' if step < 0 else '+'} {abs(step)}" if step else text
-
-
-def _extreme(which: str, texts: list[str]) -> str:
-    made = texts[0]
-    for text in texts[1:]:
-        made = f"np.{which}({made}, {text})"
-    return made

@@ -178,6 +178,11 @@ def unpacked(names: Sequence[str]) -> str:
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
 
 
+def tuple_text(texts: Sequence[str]) -> str:
+    """Write a tuple."""
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
 def grouped(texts: Sequence[str], empty: str = "()") -> str:
     """Write one text bare and several as a tuple."""
     if len(texts) == 1:

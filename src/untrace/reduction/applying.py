@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Literal, Value, from_jaxpr
+from untrace.ir import (
+    Atom,
+    Block,
+    Equation,
+    Literal,
+    Value,
+    from_jaxpr,
+    params_of_jax,
+    rebuilt,
+)
 from untrace.jaxapi import evaluation
 from untrace.reduction.edits import Edits, Held, Opening, Substitute
 from untrace.reduction.program import Program, all_blocks, all_equations, sub_blocks
@@ -259,7 +268,7 @@ class _Evaluator:
         if any(block in self.touched for block in sub_blocks(eqn)) or any(is_new):
             params = self._retraced(eqn, params, operands)
         else:
-            params = {key: _original(param) for key, param in params.items()}
+            params = params_of_jax(params)
         return evaluation.bind(eqn, params, operands)
 
     def _retraced(
@@ -275,7 +284,7 @@ class _Evaluator:
                     self._jaxpr(eqn, key, p, avals) if isinstance(p, Block) else p
                     for p in param
                 ]
-                made[key] = _like(param, blocks)
+                made[key] = rebuilt(param, blocks)
             else:
                 made[key] = param
         check_loop(eqn, made)
@@ -396,20 +405,6 @@ def _holds(block: Block, keys: set[Any]) -> bool:
 def _corner(operand: Any, aval: Any) -> Any:
     """Return the part of an array that the first device has."""
     return operand[tuple(slice(0, size) for size in aval.shape)]
-
-
-def _original(param: Any) -> Any:
-    """Return a param as JAX holds it."""
-    if isinstance(param, Block):
-        return param.jaxpr
-    if isinstance(param, tuple) and any(isinstance(item, Block) for item in param):
-        return _like(param, [_original(item) for item in param])
-    return param
-
-
-def _like(param: Any, items: list[Any]) -> Any:
-    """Make a tuple, or a named tuple of the same kind, of other items."""
-    return type(param)(*items) if hasattr(param, "_fields") else tuple(items)
 
 
 def _inner_avals(

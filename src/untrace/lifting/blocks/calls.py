@@ -8,7 +8,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
-from untrace.lifting.bind import aval_text, jaxpr_text, one_or_more
+from untrace.lifting.bind import aval_text, jaxpr_text
 from untrace.lifting.blocks.sharded import sharding_text
 from untrace.lifting.controls import control
 from untrace.lifting.frame import (
@@ -18,7 +18,7 @@ from untrace.lifting.frame import (
     plain_results,
 )
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.printing import Function, Group, OutOfReach, Rhs
+from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, unpacked
 from untrace.lifting.spelling import Unspellable, spell_primitive
 from untrace.syntax.names import identifier
 
@@ -38,7 +38,7 @@ def jit(eqn: Equation, frame: Frame) -> Rhs | None:
     types = _other_types(eqn.operands, block, frame)
     if types:
         helper = frame.lifter.helper("traced_at")
-        return Rhs(f"{helper}({name}, {types})({args})", one_or_more)
+        return Rhs(f"{helper}({name}, {types})({args})", unpacked)
     return Rhs(
         f"{name}({args})",
         None if len(eqn.results) != 1 else lambda names: names[0],
@@ -236,7 +236,7 @@ def closed_call(eqn: Equation, frame: Frame) -> Rhs | None:
         # To bind the call itself would make operands of mutable arrays.
         primitive = spell_primitive(staging, frame.lifter.imports)
         args = [*frame.texts(eqn.operands), f"jaxpr={jaxpr}"]
-        return Rhs(f"{primitive}.bind({', '.join(args)})", one_or_more)
+        return Rhs(f"{primitive}.bind({', '.join(args)})", unpacked)
     primitive = spell_primitive(eqn.primitive, frame.lifter.imports)
     bind_params = f"{primitive}.get_bind_params(dict(call_jaxpr={jaxpr}))"
     args = [*frame.texts(eqn.operands), f"**{bind_params}"]

@@ -20,6 +20,7 @@ from untrace.lifting.printing import (
     OutOfReach,
     grouped,
     is_literal,
+    tuple_text,
 )
 
 
@@ -153,7 +154,7 @@ def forward_rule(
         next(computed) if source is None else inputs[source - n_consts]
         for source in sources
     ]
-    frame.returns(f"{grouped(texts[n_computed:])}, {_tuple(residuals)}")
+    frame.returns(f"{grouped(texts[n_computed:])}, {tuple_text(residuals)}")
     return ["", "", *Function(name, parameters, frame.lines).text_lines()]
 
 
@@ -194,10 +195,6 @@ def backward_rule(
     frame.body(block)
     texts = iter(frame.texts(block.outputs))
     results = ["None" if is_zero else next(texts) for is_zero in zeros]
-    frame.returns(_tuple(results))
+    frame.returns(tuple_text(results))
     function = Function(name, f"{residuals}, {cotangents}", frame.lines)
     return ["", "", *function.text_lines()]
-
-
-def _tuple(texts: Sequence[str]) -> str:
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
-from untrace.lifting.bind import jaxpr_text, one_or_more
+from untrace.lifting.bind import jaxpr_text
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Group, Rhs, grouped
+from untrace.lifting.printing import Group, Rhs, grouped, unpacked
 from untrace.lifting.spelling import spell_primitive
 
 
@@ -45,7 +45,7 @@ def _bound_reduce(eqn: Equation, frame: Frame) -> Rhs:
     ]
     return Rhs(
         f"{primitive}.bind({', '.join([*frame.texts(eqn.operands), *params])})",
-        one_or_more,
+        unpacked,
     )
 
 

@@ -16,7 +16,7 @@ from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.blocks.control import hoists_in_order
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Function, Group, Rhs, grouped
+from untrace.lifting.printing import Function, Group, Rhs, grouped, tuple_text
 
 NOT_GIVEN = ""
 """In place of the name of a linear map, where a function is not given one."""
@@ -76,10 +76,10 @@ def _made_root(
         names.append(frame.callable(block, hint, (), groups, results(block)))
         frame.lifter.linear_maps.pop()
     given = [
-        _tuple(frame.texts(solve_consts)),
+        tuple_text(frame.texts(solve_consts)),
         grouped(frame.texts(guess)),
-        _tuple(frame.texts(f_consts)),
-        _tuple(frame.texts(tangent_consts)),
+        tuple_text(frame.texts(f_consts)),
+        tuple_text(frame.texts(tangent_consts)),
     ]
     helper = frame.lifter.helper("root_with_rule")
     options = _options(parts) + _types(parts, eqn, (True, False, True, True), frame)
@@ -125,7 +125,7 @@ def _linear_map(parts: jaxapi.RootParts, eqn: Equation, frame: Frame) -> Rhs:
     helper = frame.lifter.helper("root_linear_map")
     options = ", transposed=True" if transposed else ""
     options += _types(parts, eqn, (True, False, False), frame)
-    texts = [_tuple(frame.texts(consts)), grouped(frame.texts(point)), vector_text]
+    texts = [tuple_text(frame.texts(consts)), grouped(frame.texts(point)), vector_text]
     return Rhs(f"{helper}({', '.join([f_text, *texts])}{options})", grouped)
 
 
@@ -161,13 +161,10 @@ def _types(
         return ""
     texts = [[frame.lifter.spell(aval) for aval in avals] for avals in parts.arguments]
     groups = [
-        (_tuple if is_tuple else grouped)(t) for is_tuple, t in zip(are_tuples, texts)
+        (tuple_text if is_tuple else grouped)(t)
+        for is_tuple, t in zip(are_tuples, texts)
     ]
     return f", types=({', '.join(groups)})"
-
-
-def _tuple(texts: Sequence[str]) -> str:
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _split(atoms: Sequence[Atom], parts: jaxapi.RootParts) -> list[Sequence[Atom]]:

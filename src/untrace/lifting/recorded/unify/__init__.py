@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.copies import share_heads, share_names
 from untrace.lifting.recorded.unify.keys import alike_but_for_keys, give_parts
-from untrace.lifting.recorded.unify.names import close_gaps, stem_of
+from untrace.lifting.recorded.unify.names import by_stem, close_gaps, stem_of
 from untrace.lifting.recorded.unify.numbers import (
     Likeness,
     Merged,
@@ -103,11 +103,8 @@ def _merge_lacking(
     may_merge: Callable[[str], bool],
 ) -> set[str]:
     """Merge functions that read other parts, some of which apply another function as well."""
-    groups: dict[str, list[Function]] = {}
-    for function in functions:
-        groups.setdefault(stem_of(function.name), []).append(function)
     merged: set[str] = set()
-    for stem, group in groups.items():
+    for stem, group in by_stem(functions).items():
         if len(group) < 2 or not may_merge(stem):
             continue
         before = [(one, replace(one)) for one in [*functions, main]]

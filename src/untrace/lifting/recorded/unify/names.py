@@ -15,6 +15,14 @@ def stem_of(name: str) -> str:
     return stem if stem and number.isdecimal() else name
 
 
+def by_stem(functions: Sequence[Function]) -> dict[str, list[Function]]:
+    """Return functions by their names without numbers."""
+    groups: dict[str, list[Function]] = {}
+    for function in functions:
+        groups.setdefault(stem_of(function.name), []).append(function)
+    return groups
+
+
 def _number(name: str) -> int:
     """Return the number of a name that others have, too; it begins with the second."""
     stem = stem_of(name)

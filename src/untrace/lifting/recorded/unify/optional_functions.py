@@ -15,10 +15,10 @@ from untrace.lifting.recorded.unify.calls import rewrite_calls, rewritten
 from untrace.lifting.recorded.unify.keys import alike
 from untrace.lifting.recorded.unify.names import (
     body_of,
+    by_stem,
     close_gaps,
     parameters_of,
     rename,
-    stem_of,
 )
 from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, Span
@@ -28,10 +28,7 @@ from untrace.syntax.parsed import Parsed, Span
 def merge_optional(functions: list[Function], main: Function) -> None:
     """Merge the functions of a module that apply others with those that apply fewer."""
     before = [function.name for function in functions]
-    groups: dict[str, list[Function]] = {}
-    for function in functions:
-        groups.setdefault(stem_of(function.name), []).append(function)
-    for group in groups.values():
+    for group in by_stem(functions).values():
         for full in sorted(group, key=lambda one: -len(parameters_of(one))):
             plain = [one for one in group if one in functions and one is not full]
             if plain and full in functions:

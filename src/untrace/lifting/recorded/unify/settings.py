@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import (
+    by_stem,
     close_gaps,
     has_word,
     rename,
-    stem_of,
 )
 from untrace.optional import gives, optional
 from untrace.syntax.names import identifier
@@ -31,11 +31,8 @@ def name_after_settings(functions: Sequence[Function], main: Function) -> None:
       functions: Those of a module, but for the main one.
       main: The main one.
     """
-    groups: dict[str, list[Function]] = {}
-    for function in functions:
-        groups.setdefault(stem_of(function.name), []).append(function)
     free: list[str] = []
-    for stem, group in groups.items():
+    for stem, group in by_stem(functions).items():
         counts = Counter(word for one in group for word in {*one.settings})
         for one in group if len(group) > 1 else ():
             told = (word for word in one.settings if counts[word] == 1)
