@@ -165,10 +165,7 @@ def test_repeated_stretches_stay_on_request():
     layers = [{"w": np.eye(4, dtype=np.float32) * i} for i in range(5)]
     text = recover(f, layers, X, reroll="none")
     assert text.count("jnp.tanh") == 5 and "def f(" in text
-    assert (
-        'h = jnp.tanh(x @ layers[4]["w"])' in text
-        and "for " not in text.partition("def example_args")[0]
-    )
+    assert "layers[4]" in text and "for " not in text.partition("def example_args")[0]
 
 
 def test_repeated_calls_become_a_loop_on_request():
