@@ -8,10 +8,12 @@ import pytest
 import untrace
 from tests.lifting.installed import library
 from untrace.lifting.recorded.folding import finish
+from untrace.lifting.recorded.functions import own_calls
 from untrace.lifting.recorded.functions.inlining import inline
 from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.terms import Global, Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Parameter, Statement
+from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.stages import measured
 
 X = np.linspace(0.1, 1.0, 12, dtype=np.float32).reshape(3, 4)
@@ -447,4 +449,28 @@ def test_merged_functions_that_nothing_calls_twice_are_not_written_again():
 
     text, n_writings = recover(lambda x: first(x) + jnp.log(second(x)), X)
     assert text.count("def scale(") == 1
+    assert n_writings == 2
+
+
+def test_one_writing_finds_all_functions_that_cannot_be_kept(monkeypatch):
+    """One of them cannot stand alone only where the one around it does not."""
+    write = own_calls._write_kept
+
+    def refusing(item, body, writer):
+        name = body.code.co_name
+        around = [call.bodies[0].code.co_name for call in writer.program.open_calls]
+        write(item, body, writer)
+        if name == "outer" or (name == "inner" and "outer" not in around):
+            raise Unwritable("it returns what has no name")
+
+    monkeypatch.setattr(own_calls, "_write_kept", refusing)
+
+    def inner(x):
+        return jnp.sin(x) * 2
+
+    def outer(x):
+        return inner(x) + inner(x * 3)
+
+    text, n_writings = recover(lambda x: jnp.tanh(outer(x)), X)
+    assert "def inner" not in text and "def outer" not in text
     assert n_writings == 2

@@ -64,6 +64,7 @@ def write_call(item: Call, writer: Writer) -> None:
         write_call(inner, writer)
     n_open, n_dissolving = len(program.open_calls), writer.n_dissolving
     trail, turn = writer.trail, writer.turn
+    was_kept = item.is_own and not program.is_dissolved(item)
     program.n_apart += item.is_apart
     why = "" if program.options.keep_types else lost_derivative(item)
     if why:
@@ -83,7 +84,10 @@ def write_call(item: Call, writer: Writer) -> None:
         del program.open_calls[n_open:]
         writer.n_dissolving = n_dissolving
         writer.trail, writer.turn = trail, turn
-        targets(item.result, item.target, item, writer)
+        if was_kept and program.is_dissolved(item):
+            write_call(item, writer)  # there may be more such calls in it
+        else:
+            targets(item.result, item.target, item, writer)
     finally:
         program.n_apart -= item.is_apart
 
