@@ -40,8 +40,7 @@ class Site(NamedTuple):
       elements: Those of all elements if it makes one of what is unpacked.
       spelling: How its arguments are written.
       is_starred: Whether some are given with a star.
-      literals: The numbers that stand there as operands or arguments, with their types, if
-        nothing but these and variables does.
+      lasti: The instruction that is being executed.
     """
 
     place: Place
@@ -50,7 +49,14 @@ class Site(NamedTuple):
     elements: tuple[Target, ...]
     spelling: Spelling | None
     is_starred: bool
-    literals: frozenset[tuple[type, float]]
+    lasti: int
+
+    @property
+    def literals(self) -> frozenset[tuple[type, float]]:
+        """The numbers that stand there as operands or arguments, with their types, if
+        nothing but these and variables does. Few calls are asked for them.
+        """
+        return _literals(self.place.code, self.lasti)
 
     @property
     def is_library(self) -> bool:
@@ -73,7 +79,7 @@ def site(code: types.CodeType, lasti: int) -> Site:
         elements(code, lasti),
         spelling(code, lasti),
         _is_starred(code, lasti),
-        frozenset(_literals(code, lasti)),
+        lasti,
     )
 
 
@@ -106,18 +112,19 @@ def _is_starred(code: types.CodeType, lasti: int) -> bool:
     return index >= 0 and listing.instructions[index].opname == "CALL_FUNCTION_EX"
 
 
-def _literals(code: types.CodeType, lasti: int) -> Iterator[tuple[type, float]]:
-    """Yield the numbers that the call or operation at `lasti` is given literally."""
+@once_per_site
+def _literals(code: types.CodeType, lasti: int) -> frozenset[tuple[type, float]]:
+    """Return the numbers that the call or operation at `lasti` is given literally."""
     found = _at(code, lasti)
     if found is None:
-        return
+        return frozenset()
     listing, last, where = found
     operands = _operands(listing, where)
     names = {operand.opname for operand in operands if operand is not last}
-    if all(name.startswith("LOAD_") or name in _BEFORE_CALLS for name in names):
-        for operand in operands:
-            if type(operand.argval) in (int, float) and operand.opname in _CONSTANTS:
-                yield type(operand.argval), operand.argval
+    if not all(name.startswith("LOAD_") or name in _BEFORE_CALLS for name in names):
+        return frozenset()
+    held = [operand.argval for operand in operands if operand.opname in _CONSTANTS]
+    return frozenset([(type(v), v) for v in held if type(v) in (int, float)])
 
 
 _BEFORE_CALLS = ("CACHE", "EXTENDED_ARG", "KW_NAMES", "PRECALL", "PUSH_NULL")

@@ -7,14 +7,14 @@ import inspect
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from untrace import jaxapi, objects
 from untrace.recovery.classifying import is_handed_over, is_inside_jax
 from untrace.recovery.record import Body
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=TYPE_CHECKING, eq=False, slots=True)
 class Layer:
     """A callable with one wrapper taken off.
 

@@ -50,7 +50,8 @@ def public_arguments(item: Call, writer: Writer) -> list[Term]:
     """
     plain = jaxapi.open_boundary(item.function)
     if not isinstance(plain, types.FunctionType):
-        named = _named(item.kwargs, _droppable(item.function), item, writer)
+        known = _droppable(item.function) if item.kwargs else {}
+        named = _named(item.kwargs, known, item, writer)
         return [*[_public_argument(v, item, writer) for v in item.args], *named]
     parameters = signature_of(plain).parameters
     plain_ones = [p for p in parameters.values() if p.kind in _POSITIONAL]

@@ -6,6 +6,7 @@ a list, leaf of a tree or row of an array, another number or value.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,12 @@ class Slot:
     path: str = ""
     each: list[tuple[Name, str]] = field(default_factory=list)
     functions: list[Global] = field(default_factory=list)
+
+
+@functools.lru_cache(maxsize=1024)
+def _fixed(kind: str, local: int = 0, path: str = "") -> Slot:
+    """Return a slot that no turn changes: there are few, and most places have one."""
+    return Slot(kind, local, path=path)
 
 
 @dataclass(slots=True)
@@ -146,9 +153,9 @@ def slot_of(
     if type(other) is Ref and _is_number(mine):
         ref, before = other.resolved(), locals_of[1]
         if id(ref.name) in before and not ref.path:
-            return Slot("carry", before[id(ref.name)])
+            return _fixed("carry", before[id(ref.name)])
         older = _older(ref, run)
-        return Slot("older", older[0]) if older and not older[1] else None
+        return _fixed("older", older[0]) if older and not older[1] else None
     if type(mine) is Global and type(other) is Global:
         is_known = known is not None and known.kind == "function"
         if is_known or mine.text != other.text:
@@ -173,7 +180,7 @@ def slot_of(
         is_same = found.start == known.start and known.keys and found.keys
         found.keys = [*known.keys, found.keys[-1]] if is_same else []
         return found if found.numbers or found.keys else None
-    if found is None or known is None or found == known:
+    if found is None or known is None or found is known or found == known:
         return found
     if found.kind == "leaf" and known.kind == "index" and type(mine) is Ref:
         return _leaf_instead(found, known, mine.resolved(), run)
@@ -218,7 +225,7 @@ def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot |
         return None
     was_same = known is None or known.kind == "same"
     if was_same and plain_text(mine) == plain_text(other):
-        return Slot("same")
+        return _fixed("same")
     texts = plain_text(mine), plain_text(other)
     kind = _kind(texts)
     if type(mine) is Global or not kind:
@@ -272,16 +279,16 @@ def _ref_slot(
     if id(other.name) in this:
         local = this[id(other.name)]
         is_alike = first.get(id(mine.name)) == local and mine.path == other.path
-        return Slot("local", local) if is_alike else None
+        return _fixed("local", local) if is_alike else None
     if id(other.name) in before:
         is_start = mine.path.endswith(other.path) and id(mine.name) not in first
         local = before[id(other.name)]
-        return Slot("carry", local, path=other.path) if is_start else None
+        return _fixed("carry", local, other.path) if is_start else None
     if mine.name is other.name and mine.path == other.path:
-        return Slot("same")
+        return _fixed("same")
     older = _older(other, run)
     if older is not None and id(mine.name) not in first:
-        return Slot("older", older[0], path=older[1])
+        return _fixed("older", *older)
     if id(mine.name) in rows and id(other.name) in rows:
         (array, start), (owner, position) = rows[id(mine.name)], rows[id(other.name)]
         is_next = array is owner and position == start + turn and start == 0
