@@ -6,13 +6,14 @@ import dis
 import functools
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from untrace.optional import makes, optional
 from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import Target
 from untrace.recovery.targets import loops_around, target_at
+from untrace.syntax.text import quote
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SKIPPED = ("CACHE", "RESUME")
@@ -65,6 +66,38 @@ def unpacked_locals(code: types.CodeType) -> Sequence[Unpacked]:
     return _once(
         one for one, n_stores, n_all in _unpacked(code) if n_stores == n_all == 1
     )
+
+
+@optional(makes(dict))
+@functools.lru_cache(maxsize=1024)
+def named_parts(code: types.CodeType) -> Mapping[str, str]:
+    """Return the variables that are a part of another one, `w = params["w"]`, and which."""
+    instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
+    stores = Counter(name for one in instructions for name in _stored(one))
+    found: dict[str, str] = {}
+    for index, instruction in enumerate(instructions):
+        names = _stored(instruction)
+        way = _way(instructions[:index]) if len(names) == 1 else ""
+        if way and stores[names[0]] == 1:
+            found[names[0]] = way
+    return found
+
+
+def _way(instructions: Sequence[dis.Instruction]) -> str:
+    """Return the path from a variable that the last instructions take: `.thick["x"]`."""
+    end, way = len(instructions), ""
+    while end > 0:
+        last = instructions[end - 1]
+        if "LOAD_FAST" in last.opname or last.opname == "LOAD_DEREF":
+            return way
+        if last.opname == "LOAD_ATTR" and "NULL" not in last.argrepr:
+            way, end = f".{last.argval}{way}", end - 1
+            continue
+        key, n_instructions = _key(instructions[:end]) or (None, 0)
+        if type(key) is not str:
+            return ""
+        way, end = f"[{quote(key)}]{way}", end - n_instructions
+    return ""
 
 
 def _once(found: Iterable[Unpacked]) -> tuple[Unpacked, ...]:

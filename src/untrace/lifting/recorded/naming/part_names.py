@@ -12,6 +12,7 @@ from untrace.lifting.recorded.naming.paths import part_of
 from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, flat
 from untrace.optional import gives, optional
+from untrace.recovery.unpacking import named_parts
 
 MIN_READS = 2
 
@@ -19,15 +20,18 @@ MIN_READS = 2
 @optional(gives(None))
 def name_parts(draft: Draft) -> None:
     """Assign the variables that the user's function had for parts of its parameters."""
-    if not draft.parts_held:
+    if not draft.parts_held or draft.code is None:
         return
+    written = named_parts(draft.code)
     known = [name.hint for name in draft.locals()]
     names = {id(one.name): one.name for one in draft.parameters}
     for ref in _all_refs(draft):
         names.setdefault(id(ref.name), ref.name)
     for (owner, path), hint in draft.parts_held.items():
         name = names.get(owner)
-        if name is not None and name.is_parameter and hint not in known:
+        is_free = name is not None and name.is_parameter and hint not in known
+        way = written.get(hint, "")
+        if name is not None and is_free and way and path.endswith(way):
             _name_part(name, path, hint, draft)
 
 
