@@ -212,3 +212,20 @@ def test_inner_functions_see_the_numbers_of_variables_around(function, lines):
     assert source.report.strength == "identical", str(source.report)
     for line in lines:
         assert line in source.text, source.text
+
+
+def clipped(x, xs):
+    LIMIT = 1e6
+
+    def step(c, y):
+        c = jnp.clip(c + y, -LIMIT, LIMIT)
+        return c, jnp.where(c > 0, c, 1e6)
+
+    return jax.lax.scan(step, x, xs)
+
+
+def test_a_variable_of_a_function_is_no_constant_of_the_module():
+    src = untrace.source(clipped)(np.float32(1.0), np.ones(4, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert "\n    LIMIT = 1000000.0\n" in src.text, src.text
+    assert "\nLIMIT = " not in src.text, src.text

@@ -147,7 +147,7 @@ class Numbers:
             node.id
             for function in functions
             for text in (f"def _({function.parameters}): ...", *function.texts())
-            for node in Parsed(text).names()
+            for node in _globals(Parsed(text))
         )
         negative = {
             name for name, (_, one) in self._known.items() if one.number[0] == "-"
@@ -176,7 +176,7 @@ class Numbers:
         body = Parsed(text)
         return body.edited(
             replaced(body.span(node), self._operand(node, body))
-            for node in body.names()
+            for node in _globals(body)
             if node.id in self.inlined
         )
 
@@ -210,6 +210,12 @@ def named_floats(draft: Draft) -> dict[str, str]:
         for text, name in single.items()
         if constant_name(name)
     }
+
+
+def _globals(body: Parsed) -> Iterator[ast.Name]:
+    """Yield the names that no assignment in a text makes local ones: `MAX = 1e6`."""
+    bound = {*body.bound()}
+    yield from (node for node in body.names() if node.id not in bound)
 
 
 def _added(function: Function, names: Set[str]) -> Iterator[str]:
