@@ -83,6 +83,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/functions/annotations.py", "_size"): (2, "identifiers alone"),
     # strings of f-strings
     ("lifting/alike_parts.py", "_turns"): (2, SAFE),
+    ("lifting/recorded/repeats/loop_headers.py", "Header._item_of_tuple"): (2, NUMBER),
     ("lifting/recorded/repeats/loop_headers.py", "Header.key"): (2, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header.word"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header._made_word"): (1, SAFE),

@@ -304,6 +304,11 @@ class Body(Subject):
         """The name of the function."""
         return self.code.co_qualname
 
+    @property
+    def n_calls(self) -> int:
+        """How many calls there are in it, and in all runs inside."""
+        return len([*calls_inside(self)])
+
 
 def calls_inside(body: Body) -> Iterator[Call]:
     """Yield the calls in a run, and in all runs inside it."""

@@ -26,7 +26,6 @@ from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.optional import is_strict
 from untrace.options import Options
 from untrace.progress import expect, is_told
-from untrace.recovery.record import calls_inside
 from untrace.stages import stage
 from untrace.syntax.names import identifier
 
@@ -53,7 +52,7 @@ def lift_recorded(
     Raises:
       Unwritable: If it cannot be written, not even with regions.
     """
-    n_calls = len([*calls_inside(captured.recording)]) if is_told() else 0
+    n_calls = captured.recording.n_calls if is_told() else 0
     for _ in range(MAX_WRITINGS):
         expect(n_calls)
         # Calls have scopes; what is written from equations stands under those of its call.
