@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,12 +20,11 @@ from untrace.lifting.recorded.unify.names import (
     fresh,
     names_of_parameters,
     parameters_of,
-    renaming,
     stem_of,
 )
 from untrace.parsing import parse
 from untrace.syntax.names import identifier
-from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span, parsed, replaced
+from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
 from untrace.syntax.text import is_comment, quote
 
 MAX_PARTS = 3
@@ -185,31 +183,10 @@ def give_parts(
         }
         written |= {one.others[i]: change.string for i in differing}
         edits = [Edit(body.span(node), (text,)) for node, text in written.items()]
-        text = body.edited(edits)
-        function.lines = _without_aliases(text, change.parameters).split("\n")
+        function.lines = body.edited(edits).split("\n")
         function.parameters = ", ".join(change.parameters)
         function.comment = function.signature = ""
     return True
-
-
-def _without_aliases(text: str, parameters: Sequence[str]) -> str:
-    """Read parameters where a variable is nothing else: `p = params`, once a part."""
-    read = parsed(text)
-    bound = Counter(read.bound())
-    names: dict[str, str] = {}
-    edits: list[Edit] = []
-    for node in read.nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(alias)], value=ast.Name(name)):
-                if name in parameters and bound[alias] == 1 and not bound[name]:
-                    start, stop = read.span(node)
-                    names[alias] = name
-                    edits.append(replaced((start, stop + 1), ""))
-            case _:
-                pass
-    for alias, name in names.items():
-        edits += renaming(read, frozenset({alias}), name)
-    return read.edited(edits)
 
 
 @dataclass(frozen=True, slots=True)
