@@ -551,6 +551,70 @@ def test_dead_code_without_a_derivative_counts(name: str) -> None:
     assert found is not None and "raises" in found.reason
 
 
+LOOPS: dict[str, Callable[[Any, Any, bool], Any]] = {
+    "a loop": lambda x, y, is_dead: jax.lax.fori_loop(
+        0, 3, lambda i, c: (is_dead and y + c, without_derivative(c))[1], x
+    ),
+    "a loop in a loop": lambda x, y, is_dead: jax.lax.fori_loop(
+        0,
+        3,
+        lambda i, c: LOOPS["a loop"](c, x, False) + LOOPS["a loop"](c, y, is_dead),
+        x,
+    ),
+    "a jitted function in a loop": lambda x, y, is_dead: jax.lax.fori_loop(
+        0, 3, lambda i, c: (is_dead and y + c, jitted(c) + jitted(c))[1], x
+    ),
+    "a rule in a loop": lambda x, y, is_dead: jax.lax.fori_loop(
+        0, 3, lambda i, c: (is_dead and y + c, with_raising_rule(c))[1], x
+    ),
+}
+
+
+def without_derivative(x: Any) -> Any:
+    return jax.lax.igamma_grad_a_p.bind(x, x)
+
+
+jitted = jax.jit(without_derivative)
+
+
+@jax.custom_jvp
+def with_raising_rule(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+@with_raising_rule.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return jnp.sin(x), t * without_derivative(x)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_has_no_derivative_is_the_same_beside_a_dead_operand(name: str) -> None:
+    """The operand moves the others of the loop by one."""
+    loop = LOOPS[name]
+    fine, dead = (
+        jax.make_jaxpr(lambda x, y, d=d: loop(x, y, d))(ONES, ONES)
+        for d in (False, True)
+    )
+    assert equivalent(fine, dead) is None
+    assert equivalent(dead, fine) is None
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_dead_loops_count_that_have_no_derivative(name: str) -> None:
+    def with_dead(x: Any, y: Any) -> Any:
+        jax.lax.fori_loop(0, 2, lambda i, c: LOOPS[name](c, y, True), x)
+        return jnp.sum(x * 2.0)
+
+    fine, raising = (
+        jax.make_jaxpr(f)(ONES, ONES)
+        for f in (lambda x, y: jnp.sum(x * 2.0), with_dead)
+    )
+    found = equivalent(fine, raising)
+    assert found is not None and "raises" in found.reason
+    assert equivalent(raising, raising) is None
+
+
 def test_a_batching_rule_that_raises_counts_where_no_result_needs_the_call() -> None:
     def program(raises: bool) -> Any:
         @jax.custom_batching.custom_vmap

@@ -6,7 +6,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from untrace.verification import difference, rules
 from untrace.verification.canonical import literal_key
 from untrace.verification.compare import see_the_same
 from untrace.verification.identity import Same
-from untrace.verification.keys import Key, KeyScope
+from untrace.verification.keys import NONE_KNOWN, Key, KeyScope
 from untrace.verification.parting import Node, Summary
 from untrace.verification.readers import Reader, readers
 from untrace.verification.rule_stack import RuleStack
@@ -93,9 +93,6 @@ class Graph(StandInKeys):
     def program(self, jaxpr: Any) -> Summary:
         """Number a program of its own."""
         self.notes, self._refs, self._rules = [], {}, RuleStack(True)
-        if self.raising:  # which is listed for each program, too
-            self.holding |= self.bodies.keys() | self.reading.keys()
-            self.calls.clear()
         for key in self.holding:
             self.bodies.pop(key, None)
             self.reading.pop(key, None)
@@ -160,8 +157,10 @@ class Graph(StandInKeys):
         """Count the objects that the same host functions hold."""
         return collections.Counter(map(frozenset, self.held.values()))
 
-    def params(self, eqn: Any, scope: KeyScope) -> Key:
-        key = super().params(eqn, scope)
+    def params(
+        self, eqn: Any, scope: KeyScope, known: Mapping[str, Key] = NONE_KNOWN
+    ) -> Key:
+        key = super().params(eqn, scope, known)
         if _CALLS.get(jaxapi.primitive_name(eqn.primitive)) != "jaxpr":
             return key
         return tuple([item for item in key if item[0] != "name"])
@@ -179,8 +178,10 @@ class Graph(StandInKeys):
         if known is not None:
             self.n_held += memo in self.holding
             self.n_draws += known in self.drawing
+            self.raising |= self.raised[memo]
             return ("jaxpr", known)
         uses, n_draws, n_held = self.n_outer_uses, self.n_draws, self.n_held
+        outer, self.raising = self.raising, {}
 
         def make() -> int:
             avals, effects, results = self._enter(
@@ -190,10 +191,11 @@ class Graph(StandInKeys):
             return self.number(("body", avals, effects, results), node)
 
         number = self.body((Same(jaxpr), unread, repeated, fixed), make)
+        raised, self.raising = self.raising, outer | self.raising
         if n_draws < self.n_draws:
             self.drawing.add(number)
         if uses == self.n_outer_uses:
-            self.bodies[memo] = number
+            self.bodies[memo], self.raised[memo] = number, raised
             self._alive.append(jaxpr)
             if n_held < self.n_held:
                 self.holding.add(memo)
@@ -262,8 +264,13 @@ class Graph(StandInKeys):
         return frozenset([i for i in known if i < n])
 
     def _not_read(self, jaxpr: Any, scope: KeyScope) -> frozenset[int]:
-        """Go through a jaxpr to find the inputs that no live equation reads."""
+        """Go through a jaxpr to find the inputs that no live equation reads.
+
+        What raises has other numbers here than once these inputs are gone.
+        """
+        raising, self.raising = self.raising, {}
         _, effects, results = self._enter(jaxpr, scope)
+        self.raising = raising
         live = self._operands_of([*effects, *results])
         numbers = [self._input(i, var) for i, var in enumerate(_inputs(jaxpr))]
         return frozenset([i for i, n in enumerate(numbers) if n not in live])
@@ -306,7 +313,6 @@ class Graph(StandInKeys):
         self, eqn: Any, operands: tuple[int, ...], scope: KeyScope
     ) -> tuple[Key, tuple[int, ...]]:
         """Make the key of the params, and list the operands that are read."""
-        params = self.params(eqn, scope)
         dropped: set[int] = set()
         changed: dict[str, Key] = {}
         for reader in readers(eqn):
@@ -321,13 +327,14 @@ class Graph(StandInKeys):
             if reader.counted:
                 changed[reader.counted] = (n - len(left), reader.more, type(n))
         if not changed:
-            return params, operands
+            return self.params(eqn, scope), operands
         kept = [i for i in range(len(operands)) if i not in dropped]
         if "linear" in eqn.params:
             linear = tuple([eqn.params["linear"][i] for i in kept])
             changed["linear"] = self.value(linear, None)
-        items = [(name, changed.get(name, key)) for name, key in params]
-        return tuple(items), tuple([operands[i] for i in kept])
+        # A body is only gone through as it is without what is dropped.
+        params = self.params(eqn, scope, changed)
+        return params, tuple([operands[i] for i in kept])
 
     def _left_out(
         self, eqn: Any, reader: Reader, operands: tuple[int, ...], scope: KeyScope
@@ -394,9 +401,11 @@ class Graph(StandInKeys):
         if known is not None:
             return known
         before = self._counted()
+        outer, self.raising = self.raising, {}
         body, consts = jaxapi.split_jaxpr(jaxpr)
         results = self._run(body, consts, list(body.invars), list(arguments), scope)
-        if before == self._counted():
+        raised, self.raising = self.raising, outer | self.raising
+        if before == self._counted() and not raised:
             self.calls[key] = results
             self._alive.append(jaxpr)
         return results

@@ -8,7 +8,7 @@ variables in order, equivalence numbers them by what they compute.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ from untrace.verification.rule_stack import DEPTH, VARIABLES, Make, RuleStack
 
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}
+NONE_KNOWN: Mapping[str, Key] = {}
 
 
 class KeyScope:
@@ -67,8 +68,10 @@ class KeyMaker(abc.ABC):
         self._refs: dict[int, int] = {}
         self._rules = RuleStack()
         self._followed = followed or rules.FollowedRules(0)
-        # What raises where it is differentiated, also if no result needs it, and how.
+        # What raises where it is differentiated, also if no result needs it, and how: in
+        # what is written, and in the rules and bodies that are not written again.
         self.raising: dict[Key, str] = {}
+        self.raised: dict[Hashable, dict[Key, str]] = {}
         self._batched: list[rules.Batched] = []
         self._check_vma = True
         self.cases = jaxapi.RuleCases()
@@ -83,13 +86,21 @@ class KeyMaker(abc.ABC):
 
     # -- equations
 
-    def params(self, eqn: Any, scope: KeyScope) -> Key:
-        """Make the key of an equation's params, derivative rules included."""
+    def params(
+        self, eqn: Any, scope: KeyScope, known: Mapping[str, Key] = NONE_KNOWN
+    ) -> Key:
+        """Make the key of an equation's params, derivative rules included.
+
+        Args:
+          eqn: The equation.
+          scope: Where it stands.
+          known: The keys of some params.
+        """
         opaque = rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive))
         outer = self._check_vma
         self._check_vma = eqn.params.get("check_vma", outer)
         items = [
-            (name, self.param(eqn, name, scope))
+            (name, known[name] if name in known else self.param(eqn, name, scope))
             for name in sorted(eqn.params)
             if (opaque is None or name not in opaque)
         ]
@@ -204,14 +215,17 @@ class KeyMaker(abc.ABC):
         make: Callable[[], Key],
     ) -> Key:
         uses, counts = self.n_outer_uses, self.counts()
+        outer, self.raising = self.raising, {}
 
         def counted() -> tuple[Key, bool]:
             key = make()
+            self.raised.setdefault(name, {}).update(self.raising)
             if counts != self.counts():
                 self._rules.keep_none()
             return key, self.n_outer_uses > uses
 
         key, leads_back = find(name, counted)
+        self.raising = outer | self.raised.get(name, {})
         # What is around such rules is written otherwise inside of one of them.
         self.n_outer_uses = uses + leads_back
         return key
