@@ -500,3 +500,17 @@ def test_variables_that_are_tuples_of_integers(function):
     assert src.report.strength == "identical", str(src.report)
     body = inspect.getsource(function).partition(":\n")[2]
     assert (body in src.text) is (function is not of_one_that_stays), src.text
+
+
+def counting_down(x):
+    for i in reversed(range(1, 900, 100)):
+        x = x * (5.0 if i == 1 else float(i) + 0.25)
+    return x
+
+
+def test_floats_that_would_be_too_large_are_listed():
+    """`5.0**801` is none, and the loop stays all the same."""
+    src = untrace.source(counting_down)(np.ones(3, np.float32))
+    assert not src.report.notes and "for value in (801.25, 701.25," in src.text, (
+        src.text
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +40,6 @@ ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 _OF_DICTS = frozenset({"values", "items"})
 MIN_COMPUTED = 4
 """How many numbers are computed and not listed by chance, if the program names them."""
-_PLACES = re.compile(r"({[in]})")
 _COUNTERS = ("_", "i", "j", "idx", "index")
 
 
@@ -355,11 +353,8 @@ class Header:
             variable = ["(", *variable, f" + {scaled.offset})"]
         end = self._end(scaled.operand)
         operand = end.parts if end is not None else [str(scaled.operand)]
-        between = _PLACES.split(scaled.form)
-        parts: list[Part] = []
-        for text in between:
-            parts += {"{i}": variable, "{n}": operand}.get(text, [text] if text else [])
-        return parts
+        written = {"i": variable, "n": operand}
+        return [part for one in scaled.form for part in written.get(one, [one])]
 
     def _variable(self, key: object, hint: str, over: Term) -> Name:
         if key not in self.items:

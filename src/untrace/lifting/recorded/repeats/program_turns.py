@@ -60,13 +60,13 @@ class ScaledFrom(NamedTuple):
     Attributes:
       held: What it held in each turn.
       offset: What is added first, `(i + 1) / 10`.
-      form: How: `{i} / {n}`.
+      form: How it is written, `i / n`, part by part.
       operand: The other number in that.
     """
 
     held: tuple[int, ...]
     offset: float
-    form: str
+    form: tuple[str, ...]
     operand: float
 
 
@@ -188,31 +188,55 @@ class ProgramTurns:
         return tuple([name or "_" for name in names]) if is_known else ()
 
 
-_FORMS: dict[str, Callable[[float, float], float]] = {
-    "{i} / {n}": lambda i, n: i / n,
-    "1 - {i} / {n}": lambda i, n: 1 - i / n,
-    "{i} * {n}": lambda i, n: i * n,
-    "{n}**{i}": lambda i, n: n**i,
-}
+class _Form(NamedTuple):
+    """A way to compute a number of `i`, what a variable holds, and `n`, another number.
+
+    Attributes:
+      parts: How it is written.
+      compute: Computes it.
+      operand: Returns `n` from `i`, the number, and the number where `i` is 1; 0 if none.
+    """
+
+    parts: tuple[str, ...]
+    compute: Callable[[float, float], float]
+    operand: Callable[[float, float, float], float]
+
+
+_FORMS = (
+    _Form(
+        ("i", " / ", "n"),
+        lambda i, n: i / n,
+        lambda i, number, first: round(i / number) if number else 0,
+    ),
+    _Form(
+        ("1 - ", "i", " / ", "n"),
+        lambda i, n: 1 - i / n,
+        lambda i, number, first: round(i / (1 - number)) if number != 1 else 0,
+    ),
+    _Form(
+        ("i", " * ", "n"),
+        lambda i, n: i * n,
+        lambda i, number, first: first or (number / i if i else 0),
+    ),
+    _Form(("n", "**", "i"), lambda i, n: n**i, lambda i, number, first: first),
+)
 
 
 def _form(
     values: Sequence[float], numbers: Sequence[float]
-) -> tuple[str, float] | None:
+) -> tuple[tuple[str, ...], float] | None:
     """Return how numbers are computed of values, and of which other number."""
     value, number = values[-1], numbers[-1]
     first = next((n for v, n in zip(values, numbers) if v == 1), 0.0)
-    operands = {
-        "{i} / {n}": round(value / number) if number else 0,
-        "1 - {i} / {n}": round(value / (1 - number)) if number != 1 else 0,
-        "{i} * {n}": first or (number / value if value else 0.0),
-        "{n}**{i}": first,
-    }
-    for form, operand in operands.items():
-        compute, is_other = _FORMS[form], operand > 0 and operand != 1
-        pairs = zip(values, numbers)
-        if is_other and value > 0 and all(compute(v, operand) == n for v, n in pairs):
-            return form, operand
+    for form in _FORMS:
+        try:
+            operand = form.operand(value, number, first)
+            is_other = operand > 0 and operand != 1 and value > 0
+            pairs = zip(values, numbers)
+            if is_other and all(form.compute(v, operand) == n for v, n in pairs):
+                return form.parts, operand
+        except (OverflowError, ValueError):  # what is infinite, or no number
+            continue
     return None
 
 
