@@ -24,7 +24,7 @@ from jax._src.interpreters import ad as _ad
 from untrace.jaxapi.comparing import ORIGIN_TYPES
 from untrace.jaxapi.rules import MEMOIZED
 from untrace.jaxapi.wrappers import inner_code
-from untrace.objects import attributes_of
+from untrace.objects import attributes_of, closed_over
 
 # Which trace a wrapper belongs to, where it stores results, where it came from: none of
 # it changes what a function computes.
@@ -118,7 +118,7 @@ def derivative_is_of_library(primitive: Any) -> bool:
             if not is_of_jax(part if is_named else type(part)):
                 return True
             if isinstance(part, types.FunctionType):
-                parts += [cell.cell_contents for cell in part.__closure__ or ()]
+                parts += closed_over(part).values()
     return False
 
 
