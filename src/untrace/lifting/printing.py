@@ -48,8 +48,9 @@ class Function(Subject):
     keyword.
     `docs` are docstrings, by the names of nested functions ("" for its own, "a.b" for `b` in
     `a`); what reads and rewrites lines does not see them. `settings` are the words and flags
-    that it was told where it ran. `again` writes its text with the
-    names that functions have by now.
+    that it was told where it ran. `static` writes its
+    decorator where parameters of some names, after so many others, are static, if it can.
+    `again` writes its text with the names that functions have by now.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Function(Subject):
     keywords: dict[str, bool] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
+    static: Callable[[int, Sequence[str]], str] | None = None
     again: Callable[[], Function] | None = None
 
     @property

@@ -79,6 +79,7 @@ def render(
         signature=signature(draft),
         docs=dict(draft.docstrings()),
         settings=draft.settings,
+        static=draft.static,
     )
 
 

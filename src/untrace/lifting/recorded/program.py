@@ -155,7 +155,8 @@ class Program:
         self.hidden: set[str] = set()
         self.numbered: set[str] = set()  # names of functions that locals are not to get
         self.drafts: dict[Function, Draft] = {}
-        self.defined: dict[object, Term] = {}  # jitted functions, by their runs
+        # Jitted functions, by their runs, and the numbers that calls pass.
+        self.defined: dict[object, tuple[Term, dict[str, str]]] = {}
         self._functions: dict[Any, Function] = {}
         self.begun: list[Draft] = []  # whether or not they are functions of the module
         self._taken: dict[tuple[int, str], bool] = {}

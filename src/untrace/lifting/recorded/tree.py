@@ -146,6 +146,8 @@ class Draft(Subject):
     statements: list[Statement] = field(default_factory=list)
     result: Term | None = None
     decorators: list[Term] = field(default_factory=list)
+    static: Callable[[int, Sequence[str]], str] | None = None
+    """Writes its decorator where parameters of some names, after so many, are static."""
     types: str = ""
     annotations: dict[Name, str] = field(default_factory=dict)
     returns: str = ""

@@ -40,6 +40,7 @@ from untrace.lifting.recorded.terms import (
     keyword,
     text_term,
 )
+from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
@@ -50,6 +51,8 @@ from untrace.recovery.record import Body, Call, calls_inside, is_library
 _OF_PYTHON = frozenset({"function", "method", "partial"})
 # Transformations whose functions are defined with them as decorators.
 _DECORATORS = frozenset({"jit", "checkpoint", "pmap"})
+# The option that says which parameters are static.
+_STATIC = {"jit": "static_argnames", "checkpoint": "static_argnums"}
 # Those that hand floats on as they are, unless these are differentiated or batched.
 _HAND_ON = frozenset(
     {"grad", "hessian", "jacfwd", "jacrev", "value_and_grad", "vmap"},
@@ -142,12 +145,17 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     passed = _passed_parameters(made, bodies, writer)
     if passed:
         return _static_call(made, passed, item, bodies, writer)
-    make = _inner if _is_inlined(made, item, writer) else _transformed
-    function = make(made, bodies, writer, is_called=True)
+    numbers: dict[str, str] = {}
+    if _is_inlined(made, item, writer):
+        function = _inner(made, bodies, writer, is_called=True)
+    else:
+        function = _transformed(made, bodies, writer, numbers)
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
         args, kwargs = _left(made, args, kwargs, bodies, writer)
-    return call(function, plain_arguments(args, kwargs, writer))
+    given = {n: text_term(passed_text(number)) for n, number in numbers.items()}
+    last = [keyword(n, term) if kwargs else term for n, term in given.items()]
+    return call(function, [*plain_arguments(args, kwargs, writer), *last])
 
 
 def _left(
@@ -268,6 +276,27 @@ def decorator_term(
     return call(Term([partial]), [home, *options])
 
 
+def _with_static(
+    made: jaxapi.Transformed,
+    writer: Writer,
+    fixed: frozenset[Any],
+    n_before: int,
+    names: Sequence[str],
+) -> str:
+    """Write `functools.partial(jax.jit, static_argnames="n")`.
+
+    `names` are those of static parameters, which come after `n_before` others.
+    """
+    option = _STATIC[made.maker[1]]
+    static: Sequence[Any] = names
+    if option == "static_argnums":
+        static = range(n_before, n_before + len(names))
+    given = static[0] if len(names) == 1 else (*static,)
+    return decorator_term(
+        made, writer, fixed, [keyword(option, writer.value(given))]
+    ).render()
+
+
 def given_options(made: jaxapi.Transformed) -> dict[str, Any]:
     """Return the options but for shardings that are left to JAX."""
     return {
@@ -299,13 +328,16 @@ def _transformed(
     made: jaxapi.Transformed,
     bodies: Sequence[Body],
     writer: Writer,
-    is_called: bool = False,
+    passed: dict[str, str] | None = None,
 ) -> Term:
-    """Write `jax.vmap(f, in_axes=1)`; `is_called` tells that it is called at once."""
+    """Write `jax.vmap(f, in_axes=1)`.
+
+    `passed` gets the numbers that its call has to pass, if it is called at once.
+    """
     if made.maker[1] == "jit" and writer.program.opens_jit():
-        return _inner(made, bodies, writer, is_called)
+        return _inner(made, bodies, writer, passed is not None)
     if made.maker[1] in _DECORATORS:
-        decorated = _decorated(made, bodies, writer)
+        decorated = _decorated(made, bodies, writer, passed)
         if decorated is not None:
             return decorated
     made = _as_hessian(made)
@@ -355,9 +387,15 @@ def _inner(
 
 
 def _decorated(
-    made: jaxapi.Transformed, bodies: Sequence[Body], writer: Writer
+    made: jaxapi.Transformed,
+    bodies: Sequence[Body],
+    writer: Writer,
+    passed: dict[str, str] | None,
 ) -> Term | None:
-    """Define a function with its transformations as decorators."""
+    """Define a function with its transformations as decorators.
+
+    `passed` gets the numbers that its call has to pass, if it is called at once.
+    """
     plain = innermost(made)
     if plain is not None and writer.program.plan.is_called(plain.__code__):
         return None  # one function serves for both
@@ -390,13 +428,25 @@ def _decorated(
     fixed = _fixed_arguments(made, bodies, writer)
     decorators = [decorator_term(maker, writer, fixed) for maker in makers]
     defined = writer.program.defined
-    key = body, fixed, tuple([decorator.render() for decorator in decorators])
+    texts = tuple([decorator.render() for decorator in decorators])
+    key = body, fixed, texts, passed is None
     if key not in defined:  # else JAX had traced it, and this is the same run
-        term = define(function, body, writer, decorators, drops_static=True)
+        static, given = None, dict[str, str]()
+        if len(makers) == 1 and makers[0].maker[1] in _STATIC:
+            static = functools.partial(_with_static, makers[0], writer, fixed)
+        term = define(
+            *(function, body, writer, decorators),
+            drops_static=True,
+            static=static,
+            passed=None if passed is None else given,
+        )
         if len(term.parts) > 1 or not is_global(term):
             return term  # it may be one of the function around it
-        defined[key] = term
-    return defined[key]
+        defined[key] = term, given
+    term, given = defined[key]
+    if passed is not None:
+        passed.update(given)
+    return term
 
 
 def _fixed_arguments(

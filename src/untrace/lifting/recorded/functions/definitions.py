@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.recorded.expressions import without_objects
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given, is_empty_tree
+from untrace.lifting.recorded.functions.held_numbers import held_by
 from untrace.lifting.recorded.functions.library import (
     lambda_term,
     operator_function,
@@ -50,6 +51,8 @@ def define(
     keeps_defaults: bool = False,
     is_run: bool = False,
     is_jitted: bool = False,
+    static: Callable[[int, Sequence[str]], str] | None = None,
+    passed: dict[str, str] | None = None,
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -67,6 +70,9 @@ def define(
         JAX gives all of them.
       is_run: Whether a decorator runs it at once.
       is_jitted: Whether it is passed to `jax.jit`, which knows it by its name.
+      static: Writes the decorator where parameters of some names are static, which
+        come after so many others.
+      passed: Gets the numbers that a call has to pass, if it is called at once.
     """
     program = writer.program
     draft = start(body, program.plan.levels, is_decorated=is_jitted or bool(decorators))
@@ -92,7 +98,7 @@ def define(
     used = {p.name.hint for p in draft.parameters if p.name.uses or p.name.captured}
     unused = bound.keys() - used
     draft.parameters = [p for p in draft.parameters if p.name.hint not in unused]
-    draft.decorators, draft.is_run = list(decorators), is_run
+    draft.decorators, draft.static, draft.is_run = list(decorators), static, is_run
     if is_run and body.code.co_name == "_":
         draft.name = "_"
     program.finish(draft)
@@ -126,7 +132,8 @@ def define(
     ):
         made = writer.nest(draft)
     else:
-        made = Term([Global(program.function(draft, key))])
+        held = held_by(body, (), program) if static is not None else {}
+        made = Term([Global(program.function(draft, key, passed=passed, **held))])
     terms = _bound_terms(
         function, {n: v for n, v in bound.items() if n in used}, body, writer
     )

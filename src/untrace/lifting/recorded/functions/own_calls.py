@@ -18,7 +18,7 @@ from untrace.lifting.recorded.functions.function_arguments import (
 )
 from untrace.lifting.recorded.functions.function_names import start
 from untrace.lifting.recorded.functions.function_values import Given
-from untrace.lifting.recorded.functions.held_values import held_values
+from untrace.lifting.recorded.functions.held_numbers import by_value, held_by
 from untrace.lifting.recorded.functions.keywords import keywords_of
 from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.functions.parameters import (
@@ -30,8 +30,6 @@ from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, r
 from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
-from untrace.lifting.recorded.plan import Plan
-from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.terms import (
     Global,
     Name,
@@ -42,11 +40,10 @@ from untrace.lifting.recorded.terms import (
     text_term,
 )
 from untrace.lifting.recorded.tree import Parameter, Statement
-from untrace.lifting.recorded.unify.places import is_word, numbers_in, passed_text
+from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
-from untrace.recovery.made_keys import made_keys
-from untrace.recovery.record import COUNTS_TO, Body, Call, Turn, is_library
+from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM, LAMBDA
 
@@ -109,20 +106,16 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         writer.lose(item, shown)
         return
     passed: dict[str, str] = {}
-    numbers = _numbers(body, item.turn, program.plan)
-    in_keys = {n: v for n, v in body.parameters.items() if _text(v) in numbers}
     function = program.function(
         draft,
-        numbers=numbers,
-        integers=_integers(body, program),
         keywords=keywords_of(item),
         passed=passed,
-        key_parts=made_keys(body.code, in_keys),
+        **held_by(body, item.turn, program),
     )
     arguments += [text_term(passed_text(number)) for number in passed.values()]
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
-    statement.roles = {**_by_value(passed), **statement.roles}
+    statement.roles = {**by_value(passed), **statement.roles}
     writer.lose(item, shown)
     if inner.is_library and not program.n_trials:
         is_part = writer.is_library and body.code.co_name != "__call__"
@@ -143,58 +136,6 @@ def _stays_inside(code: types.CodeType, writer: Writer) -> bool:
     around = writer.draft.code
     is_inner = around is not None and any(one is code for one in around.co_consts)
     return is_inner and writer.program.plan.is_passed(code)
-
-
-def _text(held: Any) -> str:
-    """Return the text of an integer, or a word; "" of anything else."""
-    return str(held) if type(held) in (str, int) else ""
-
-
-def _numbers(body: Body, turn: Turn, plan: Plan) -> dict[str, str]:
-    """Return the parameters that held integers, bools and words, by what they held.
-
-    So are attributes and variables around that hold others in other runs. Where a loop
-    of the program makes `layer_2` of its `i`, that is what it gives.
-    """
-    found = held_values(body, plan.differing)
-    given = [(name.strip("_"), value) for name, value in found.items()]
-    given += body.parameters.items()
-    held = {n: str(v) for n, v in given if type(v) in (int, bool)}
-    texts = {n: v for n, v in given if type(v) is str}
-    counted = {str(v) for _, v in turn if type(v) is int}
-    held |= {
-        n: v
-        for n, v in texts.items()
-        if is_word(v) and counted.isdisjoint(numbers_in(v))
-    }
-    words = {number for v in texts.values() for number in numbers_in(v)}
-    for name, value in turn:
-        is_variable = type(value) is int and not name.startswith(COUNTS_TO)
-        if is_variable and str(value) in words:
-            held.setdefault(name, str(value))
-    return {v: identifier(n) for v, n in _by_value(held).items()}
-
-
-def _by_value(held: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that hold values which no other holds, by these values."""
-    values = list(held.values())
-    return {value: name for name, value in held.items() if values.count(value) == 1}
-
-
-def _integers(body: Body, program: Program) -> dict[str, str]:
-    """Return what the variables that held integers held in the end.
-
-    Those of functions whose statements stand in this one come last: one that held several
-    numbers there is left out.
-    """
-    held = body.integers.items()
-    own = {identifier(name): str(value) for name, value in held if name != "_"}
-    inner: dict[str, set[str]] = {}
-    for item in body.calls:
-        if item.is_own and program.is_dissolved(item):
-            for name, number in _integers(item.bodies[0], program).items():
-                inner.setdefault(name, set()).add(number)
-    return own | {n: min(v) for n, v in inner.items() if len(v) == 1 and n not in own}
 
 
 def _stars(code: types.CodeType) -> dict[str, str]:

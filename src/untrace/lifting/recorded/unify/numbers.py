@@ -29,7 +29,6 @@ from untrace.lifting.recorded.unify.places import (
     Number,
     edits_of,
     is_index,
-    is_word,
     keyword_of,
     numbers_of,
     passed_text,
@@ -109,7 +108,10 @@ def _name(function: Function, merged: Merged) -> None:
     for i, position in merged.rests:
         written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
     function.lines = body.edited(edits_of(body, written)).split("\n")
-    function.parameters = ", ".join([*parameters_of(function), *merged.names])
+    before = parameters_of(function)
+    function.parameters = ", ".join([*before, *merged.names])
+    if function.static is not None and merged.names:
+        function.decorators = [function.static(len(before), merged.names)]
     function.comment = function.signature = ""
 
 
@@ -169,8 +171,7 @@ def _may_be_given(
     """Whether functions that differ in some numbers may be given them."""
     first = group[0]
     flags = {kind for kind in kinds if not _FLAGS.isdisjoint(kind)}
-    has_words = any(is_word(one) for kind in in_keys for one in kind)
-    if (flags or has_words) and first.decorators:  # a jitted function would trace them
+    if kinds and first.decorators and first.static is None:  # it would trace them
         return False
     length = len("".join(first.lines))
     limit = max(MAX_NUMBERS, min(MAX_MORE_NUMBERS, length // MIN_LENGTH))

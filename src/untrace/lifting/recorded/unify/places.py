@@ -1,6 +1,7 @@
 """The numbers of a function: what stands around each, and what may be written there.
 
-Words that parameters of the program held count as numbers where keys are made of them.
+Words that parameters of the program held count as numbers where they stand, and where keys
+are made of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from untrace.syntax.parsed import NUMBERS, Edit, Parsed
 from untrace.syntax.text import quote
 
 _IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
-_WORD = re.compile(r"(?![-.]?\d)[\w./-]+")
+_WORD = re.compile(r"(?![-.]?\d)[ -~]{1,40}")
 _PLAIN = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Await)
 """What an operator binds more tightly in than `1 - x` does."""
 
@@ -33,10 +34,10 @@ def numbers_in(word: str) -> list[str]:
 
 
 def is_word(text: str) -> bool:
-    """Whether a text, which keys may be made of, is a word and no number.
+    """Whether a short text is a word, a mode or the like, and no number.
 
-    >>> is_word("enc"), is_word("layer_0"), is_word("-1")
-    (True, True, False)
+    >>> is_word("enc"), is_word("layer_0"), is_word("ij,jk->ik"), is_word("-1")
+    (True, True, True, False)
     """
     return _WORD.fullmatch(text) is not None and text not in ("True", "False")
 
@@ -86,7 +87,16 @@ def _numbers(body: Parsed, function: Function) -> Iterator[Number]:
             continue
         if type(node.value) in NUMBERS:
             yield Number(body.source(node), node)
-        yield from found.get(node, ())
+        elif node in found:
+            yield from found[node]
+        elif node.value in function.in_keys and _is_text(node, body):
+            yield Number(str(node.value), node, 0)
+
+
+def _is_text(node: ast.Constant, body: Parsed) -> bool:
+    """Whether a constant is a word that stands for itself, and no part of a text."""
+    is_part = isinstance(body.parent(node), ast.JoinedStr)
+    return type(node.value) is str and is_word(node.value) and not is_part
 
 
 def _keys_of(node: ast.AST) -> Iterator[ast.Constant]:

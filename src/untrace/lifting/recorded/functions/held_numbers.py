@@ -1,0 +1,83 @@
+"""The names of the integers, flags and words that a run of a function held.
+
+Functions that are alike but for such numbers become one, whose parameters have these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from untrace.lifting.recorded.functions.held_values import held_values
+from untrace.lifting.recorded.program import Program
+from untrace.lifting.recorded.unify.places import is_word, numbers_in
+from untrace.recovery.made_keys import KeyParts, made_keys
+from untrace.recovery.record import COUNTS_TO, Body, Turn
+from untrace.syntax.names import identifier
+
+
+def held_by(body: Body, turn: Turn, program: Program) -> dict[str, dict[str, Any]]:
+    """Return what `Program.function` takes of a run that was in some turns of loops."""
+    numbers = _numbers(body, turn, program)
+    return {
+        "numbers": numbers,
+        "integers": _integers(body, program),
+        "key_parts": _key_parts(body, numbers),
+    }
+
+
+def by_value(held: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that hold values which no other holds, by these values."""
+    values = list(held.values())
+    return {value: name for name, value in held.items() if values.count(value) == 1}
+
+
+def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
+    """Return the parameters that held integers, bools and words, by what they held.
+
+    So are attributes and variables around that hold others in other runs. Where a loop
+    of the program makes `layer_2` of its `i`, that is what it gives.
+    """
+    found = held_values(body, program.plan.differing)
+    given = [(name.strip("_"), value) for name, value in found.items()]
+    given += body.parameters.items()
+    held = {n: str(v) for n, v in given if type(v) in (int, bool)}
+    texts = {n: v for n, v in given if type(v) is str}
+    counted = {str(v) for _, v in turn if type(v) is int}
+    held |= {
+        n: v
+        for n, v in texts.items()
+        if is_word(v) and counted.isdisjoint(numbers_in(v))
+    }
+    words = {number for v in texts.values() for number in numbers_in(v)}
+    for name, value in turn:
+        is_variable = type(value) is int and not name.startswith(COUNTS_TO)
+        if is_variable and str(value) in words:
+            held.setdefault(name, str(value))
+    return {v: identifier(n) for v, n in by_value(held).items()}
+
+
+def _integers(body: Body, program: Program) -> dict[str, str]:
+    """Return what the variables that held integers held in the end.
+
+    Those of functions whose statements stand in this one come last: one that held several
+    numbers there is left out.
+    """
+    held = body.integers.items()
+    own = {identifier(name): str(value) for name, value in held if name != "_"}
+    inner: dict[str, set[str]] = {}
+    for item in body.calls:
+        if item.is_own and program.is_dissolved(item):
+            for name, number in _integers(item.bodies[0], program).items():
+                inner.setdefault(name, set()).add(number)
+    return own | {n: min(v) for n, v in inner.items() if len(v) == 1 and n not in own}
+
+
+def _key_parts(body: Body, numbers: Mapping[str, str]) -> dict[str, KeyParts]:
+    """Return the keys that are made of integers and words that parameters held."""
+    held = {
+        name: value
+        for name, value in body.parameters.items()
+        if type(value) in (str, int) and str(value) in numbers
+    }
+    return made_keys(body.code, held)
