@@ -10,10 +10,8 @@ where they stand, so every walker handles them itself.
 
 from __future__ import annotations
 
-import builtins
 import collections
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
@@ -29,6 +27,7 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.objects import attributes_of
+from untrace.verification.surroundings import global_names, names_in
 
 # Where the type of a number counts: params that are compiled as what they are, and what
 # functions close over or are given, which counts as a whole.
@@ -250,6 +249,9 @@ def _mapping(value: Mapping[Any, Any]) -> Parts:
     return Parts(kind, children, witness=_subclass(value, dict))
 
 
+_PLAIN = (tuple, list, dict)
+
+
 def _set_on(value: Any) -> Children:
     """What was set on a container beside its items."""
     fields = attributes_of(value) if _subclass(value, *_PLAIN) else {}
@@ -309,62 +311,6 @@ def code_key(code: types.CodeType) -> Kind:
     )
 
 
-@functools.cache
-def _global_names(code: types.CodeType, access: str = "") -> frozenset[str]:
-    """Return the globals that a code object, or one inside it, reads or writes.
-
-    Args:
-      code: The code.
-      access: How: "LOAD", "STORE" or "DELETE"; any way if empty.
-    """
-    wanted = [f"{access}_GLOBAL"]
-    if access in ("", "LOAD"):
-        # Bodies of classes read their own names, or else the module's.
-        wanted += ["LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"]
-    steps = [
-        step
-        for step in dis.get_instructions(code)
-        if any(name in step.opname for name in wanted)
-    ]
-    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return frozenset(step.argval for step in steps).union(
-        *[_global_names(const, access) for const in inner]
-    )
-
-
-def written_globals(function: Any) -> frozenset[str]:
-    """Return the names of what a function itself changes in its module: its state."""
-    code = function.__code__
-    return _global_names(code, "STORE") | _global_names(code, "DELETE")
-
-
-def seen_globals(function: Any) -> Children:
-    """List what a function sees of its module, and of builtins if they are its own."""
-    space = function.__globals__
-    if function.__builtins__ is not vars(builtins):
-        space = {**function.__builtins__, **space}
-    names = sorted(_global_names(function.__code__) & space.keys())
-    return tuple([(f"global {name}", space[name]) for name in names])
-
-
-_PLAIN = (tuple, list, dict)
-_CHANGEABLE = frozenset({list, dict, set, bytearray, np.ndarray})
-
-
-def changeable(value: Any) -> tuple[Any, ...]:
-    """List the objects by which functions that hold `value` may act on each other."""
-    if isinstance(value, types.FunctionType):
-        return () if jaxapi.is_of_jax(value) else value.__closure__ or ()
-    while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
-        value = value.base  # views of one buffer
-    return (value,) if type(value) in _CHANGEABLE else ()
-
-
-def changes_nothing(function: Any) -> bool:
-    """Whether a function is one of JAX, such as a policy, which only reads what it holds."""
-    return isinstance(function, types.FunctionType) and jaxapi.is_of_jax(function)
-
-
 def _code_const(const: Any) -> Any:
     if isinstance(const, types.CodeType):
         return code_key(const)
@@ -380,7 +326,7 @@ def _function(value: types.FunctionType) -> Parts:
     closure = [(f"closure {n}", _cell(c)) for n, c in zip(code.co_freevars, cells)]
     defaults = [("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__)]
     attributes = [] if jaxapi.is_of_jax(value) else _attributes(value)
-    looks_around = bool(_global_names(code) & _WHOLE_MODULE)
+    looks_around = bool(global_names(code) & _WHOLE_MODULE)
     return Parts(
         ("function", code_key(code), *_stood_in_for(value)),
         (*closure, *defaults, *attributes),
@@ -406,16 +352,9 @@ def _attributes(function: types.FunctionType) -> list[tuple[str, Any]]:
     """What was set on a function, but for what says which function it wraps."""
     names = sorted(name for name in vars(function) if name != "__wrapped__")
     found = [(f"attribute {name}", vars(function)[name]) for name in names]
-    read = _names(function.__code__)
+    read = names_in(function.__code__)
     said = [name for name in _SAID if name in read]
     return found + [(f"attribute {name}", getattr(function, name)) for name in said]
-
-
-@functools.cache
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return all names that a code object, or one inside it, has for anything."""
-    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-    return frozenset(code.co_names).union(*map(_names, inner))
 
 
 def _cell(cell: types.CellType) -> Any:

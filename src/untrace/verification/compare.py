@@ -19,8 +19,9 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.verification import difference, rules
-from untrace.verification.canonical import EXACT_PARAMS, literal_key, seen_globals
+from untrace.verification.canonical import EXACT_PARAMS, literal_key
 from untrace.verification.difference import Difference
+from untrace.verification.surroundings import seen_globals
 from untrace.verification.values import Frame, Scope, ValueWalk, is_same_type
 
 # Two values of one of these types are the same exactly if they are equal.

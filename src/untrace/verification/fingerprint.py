@@ -14,12 +14,13 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.outline import Outline, Output, Static
-from untrace.verification.canonical import class_name, seen_globals, written_globals
+from untrace.verification.canonical import class_name
 from untrace.verification.identity import Same
 from untrace.verification.interface import Interface
 from untrace.verification.keys import Key, KeyMaker, KeyScope
 from untrace.verification.retrace import OWN_MODULE
 from untrace.verification.rules import FollowedRules, with_depth
+from untrace.verification.surroundings import seen_globals, written_globals
 
 # Changed whenever equal programs would get another fingerprint than before.
 _FORMAT = "untrace 4"

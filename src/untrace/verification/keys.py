@@ -20,14 +20,13 @@ from untrace.verification.canonical import (
     EXACT_PARAMS,
     HOLDING_KINDS,
     array_key,
-    changeable,
-    changes_nothing,
     class_name,
     literal_key,
     primitive_key,
     take_apart,
 )
 from untrace.verification.rule_stack import DEPTH, VARIABLES, Make, RuleStack
+from untrace.verification.surroundings import changeable, changes_nothing
 
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}

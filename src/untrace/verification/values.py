@@ -18,13 +18,11 @@ from untrace.verification.canonical import (
     HOLDING_KINDS,
     Parts,
     array_key,
-    changeable,
-    changes_nothing,
-    seen_globals,
     take_apart,
 )
 from untrace.verification.difference import Difference
 from untrace.verification.identity import identity, is_looked_into
+from untrace.verification.surroundings import changeable, changes_nothing, seen_globals
 
 
 class Scope:
