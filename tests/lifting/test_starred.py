@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import untrace
-from untrace.recovery.record import regrouped
+from untrace.recovery.record import Rest, regrouped
 
 KEY = jax.random.PRNGKey(0)
 X = jnp.arange(1.0, 4.0)
@@ -99,7 +99,7 @@ def test_sizes_are_taken_so():
 
 def test_what_each_name_takes():
     assert regrouped([1, 2, 3], ("a", "b", "c")) == [1, 2, 3]
-    assert regrouped((1, 2, 3), ("a", "*b")) == [1, [2, 3]]
-    assert regrouped([1, 2, 3], ("*a", "b", "c")) == [[1], 2, 3]
-    assert regrouped([1, 2], ("a", "*b", "c")) == [1, [], 2]
-    assert regrouped([1], ("a", "*b", "c")) == [1]
+    assert regrouped((1, 2, 3), ("a", Rest("b"))) == [1, [2, 3]]
+    assert regrouped([1, 2, 3], (Rest("a"), "b", "c")) == [[1], 2, 3]
+    assert regrouped([1, 2], ("a", Rest("b"), "c")) == [1, [], 2]
+    assert regrouped([1], ("a", Rest("b"), "c")) == [1]

@@ -21,13 +21,28 @@ from untrace import jaxapi
 from untrace.folder import OWN_FOLDER
 from untrace.optional import Subject
 
-Target = str | tuple["Target", ...] | None
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The variable of a target that takes a list of what the others do not: `*name`."""
+
+    name: str
+
+
+Target = str | Rest | tuple["Target", ...] | None
 """The names that an assignment binds, nested as its left-hand side is: `a, *rest`, too."""
 
 
 def is_starred(target: Target) -> bool:
     """Whether a part of a target takes a list of all that the other parts do not."""
-    return isinstance(target, str) and target.startswith("*")
+    return isinstance(target, Rest)
+
+
+def variable_of(target: Target) -> str:
+    """The variable that a part of a target is; "" if it is none, or several."""
+    if isinstance(target, Rest):
+        return target.name
+    return target if isinstance(target, str) else ""
 
 
 def regrouped(values: Sequence[Any], target: tuple[Target, ...]) -> Sequence[Any]:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 from untrace.recovery.instructions import instructions_of, listing_of
-from untrace.recovery.record import RETURNED, Target, is_starred
+from untrace.recovery.record import RETURNED, Rest, Target, is_starred
 from untrace.recovery.sites import once_per_site
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -117,7 +117,7 @@ def _taken_by(
         ways = range(n_before + 1 + n_after)
         found = [target_at(instructions, index + 1, part) for part in ways]
         rest = found[n_before]
-        found[n_before] = f"*{rest}" if isinstance(rest, str) else None
+        found[n_before] = Rest(rest) if isinstance(rest, str) else None
         return tuple(found) if isinstance(rest, str) else None
     if name in _DISPLAYS:
         around = target_at(instructions, index + 1)

@@ -63,7 +63,7 @@ def _unwrapped_scan(item: Call) -> Call:
     made, inner = [tuple(map(stripped, result)) for result in results]
     target = item.target
     if isinstance(target, tuple):
-        target = tuple([name if isinstance(name, str) else None for name in target])
+        target = tuple([None if isinstance(name, tuple) else name for name in target])
     return replace(
         item,
         args=(function, stripped(init), stripped(xs), *options),

@@ -15,7 +15,7 @@ from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Names, flat
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call, Target, is_starred, regrouped
+from untrace.recovery.record import Call, Target, is_starred, regrouped, variable_of
 from untrace.syntax.names import identifier
 
 # What libraries call anything that they return.
@@ -30,8 +30,9 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
         if not item.is_own:
             _note_flags(result, made, writer)
         return made
-    given = isinstance(target, str) and target != "_"
-    hint = str(target).lstrip("*") if given else _like(result, writer)
+    variable = variable_of(target)
+    given = bool(variable) and target != "_"
+    hint = variable if given else _like(result, writer)
     hint = hint or ("state" if type(result) is dict else result_hint(item))
     if writer.in_library:  # an attribute of its object, mostly
         hint = hint.lstrip("_") or hint
@@ -187,7 +188,7 @@ def rename(result: Any, target: Target, writer: Writer) -> None:
         for part, name in zip(regrouped(result, target), target):
             rename(part, name, writer)
         return
-    if is_starred(target) or not isinstance(target, str) or target == "_":
+    if not isinstance(target, str) or target == "_":
         return
     key = writer.values.key(result)
     found = writer.values.find(key) if key is not None else None
@@ -258,7 +259,7 @@ def _with_parts(targets: Names | None, name: Name, parts: Names) -> Names | None
 
 
 def _target(result: Any, target: Target, writer: Writer) -> Name:
-    hint = target.lstrip("*") if isinstance(target, str) else "value"
+    hint = variable_of(target) or "value"
     name = _local(identifier(hint), hint != "_", writer)
     name.is_starred = is_starred(target)
     writer.define(result, name)

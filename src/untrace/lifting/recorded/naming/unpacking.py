@@ -11,7 +11,7 @@ from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
-from untrace.recovery.record import Call, Target, is_starred, regrouped
+from untrace.recovery.record import Call, Target, is_starred, regrouped, variable_of
 from untrace.recovery.unpacking import Unpacked, unpacked, unpacked_locals
 from untrace.syntax.names import identifier
 
@@ -112,8 +112,8 @@ class UnpackedInBody:
 
 def _held(target: Target, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the variables that a result was bound to, and what they hold."""
-    if isinstance(target, str):
-        yield target.lstrip("*"), value
+    if variable := variable_of(target):
+        yield variable, value
     elif isinstance(target, tuple) and isinstance(value, (tuple, list)):
         for name, part in zip(target, regrouped(value, target)):
             yield from _held(name, part)
@@ -179,8 +179,8 @@ def name_part(value: Any, target: Target, writer: Writer) -> Names:
         and len(target) == len(value)
     ):
         return tuple([name_part(v, t, writer) for v, t in zip(value, target)])
-    hint = target.lstrip("*") if isinstance(target, str) else "value"
-    name = Name(identifier(hint), isinstance(target, str) and target != "_")
+    variable = variable_of(target)
+    name = Name(identifier(variable or "value"), bool(variable) and target != "_")
     name.is_starred = is_starred(target)
     writer.define(value, name)
     return name
