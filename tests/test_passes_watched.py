@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 import untrace
 from benchmarks.readability import corpus
+from tests.lifting.functions import function
 from untrace.cli import main
-from untrace.lifting.printing import Function
 from untrace.lifting.recorded.checks import check_defined, check_functions
 from untrace.lifting.recorded.passes import FUNCTION_PASSES, MODULE_PASSES
 from untrace.passes_watched import watching
@@ -74,10 +74,6 @@ def test_command_line(tmp_path):
     assert shown.index("--- write `f`") < shown.index("--- fold `f`")
     assert "--- write floats\n" in shown and "+    y = jnp.sin(x) * (1 / 3)" in shown
     assert "--- unify" not in shown  # which changes nothing
-
-
-def function(name, parameters, *lines):
-    return Function(name, parameters, list(lines))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.lifting.functions import function
 from tests.lifting.test_containers import recover
-from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.closures import bind_closures
 
 X = np.linspace(0.1, 1.0, 2, dtype=np.float32)
@@ -51,14 +51,14 @@ def test_a_partial_of_a_function_that_is_called_too():
     assert text.count("angle, speed = x") == 1, text
 
 
-OUTER = Function("scaled", "p, x", ["y = p * x", "return y + p"])
+OUTER = function("scaled", "p, x", "y = p * x", "return y + p")
 
 
 def bound(lines, outer=OUTER, parameters="a, v"):
     """Return the statements of a function after its inner functions were looked at."""
-    function = Function("main", parameters, lines)
-    bind_closures([outer], function, lambda: "functools.partial")
-    return function.lines
+    main = function("main", parameters, *lines)
+    bind_closures([outer], main, lambda: "functools.partial")
+    return main.lines
 
 
 INNER = ["def inner(z):", "    w = a * z", "    return w + a"]
@@ -111,12 +111,12 @@ def test_a_variable_that_has_its_value_later_is_not_bound_before():
 @pytest.mark.parametrize(
     "outer",
     [
-        Function("scaled", "p, x", OUTER.lines, decorators=["jax.jit"]),
-        Function("scaled", "p, x", OUTER.lines, after=["scaled.defjvp(rule)"]),
-        Function("scaled", "p, x, q=1", OUTER.lines),
-        Function("scaled", "x, p", OUTER.lines),
-        Function("scaled", "p, q, x", OUTER.lines),
-        Function("scaled", "p, x", ["return p * x + p"]),
+        function("scaled", "p, x", *OUTER.lines, decorators=["jax.jit"]),
+        function("scaled", "p, x", *OUTER.lines, after=["scaled.defjvp(rule)"]),
+        function("scaled", "p, x, q=1", *OUTER.lines),
+        function("scaled", "x, p", *OUTER.lines),
+        function("scaled", "p, q, x", *OUTER.lines),
+        function("scaled", "p, x", "return p * x + p"),
     ],
 )
 def test_functions_that_cannot_take_its_place(outer):

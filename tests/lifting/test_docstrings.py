@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import untrace
 from untrace.cli import main
+from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function, with_docstrings
 from untrace.static_check import check_file
 from untrace.syntax.text import kept_docstring
@@ -120,7 +121,9 @@ def test_functions_that_became_one_say_what_all_of_them_said():
 
 
 def test_functions_of_one_name_in_one_place_have_their_own_or_none():
-    function = Function("f", "x", ["def g(x):", "    return x", "return g(x)"])
+    function = Function(
+        "f", plain_head("x"), ["def g(x):", "    return x", "return g(x)"]
+    )
     function.docs = {"": "F.", "g": "G.\n\nMore."}
     assert function.described_lines(set()) == [
         "def f(x):",

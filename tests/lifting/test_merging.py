@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import untrace
+from tests.lifting.functions import function, head_of
 from tests.lifting.installed import library
-from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify import merge_alike
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
@@ -58,7 +58,7 @@ def test_functions_that_differ_in_numbers(function, line):
 
 
 def made(name, line, after=()):
-    return Function(name, "x", [line], after=list(after))
+    return function(name, "x", line, after=list(after))
 
 
 BODY = "return jnp.sin(x) * 2 + jnp.cos(x) * 1.5 + jnp.tan(x) + jnp.exp(-x)"
@@ -66,9 +66,9 @@ BODY = "return jnp.sin(x) * 2 + jnp.cos(x) * 1.5 + jnp.tan(x) + jnp.exp(-x)"
 
 def merged(*lines):
     functions = [made("f", BODY), made("f_2", BODY.replace("* 2", "* 3"))]
-    main = Function("main", "x", list(lines))
+    main = function("main", "x", *lines)
     done = merge_alike(functions, main, {})
-    return done, [f.parameters for f in functions], main.lines
+    return done, [head_of(f) for f in functions], main.lines
 
 
 def test_all_calls_are_rewritten():
@@ -88,7 +88,7 @@ def test_uses_that_are_no_plain_calls_keep_functions_apart(line):
 
 def test_functions_of_one_text_are_one():
     functions = [made("f", BODY), made("f_2", BODY)]
-    main = Function("main", "x", ["return jax.vmap(f_2)(f(x))"])
+    main = function("main", "x", "return jax.vmap(f_2)(f(x))")
     assert merge_alike(functions, main, {})
     assert [one.name for one in functions] == ["f"]
     assert main.lines == ["return jax.vmap(f)(f(x))"]
@@ -117,7 +117,7 @@ def test_functions_that_call_what_has_become_one_become_one_too():
     functions[1].numbers = {"2.5": "scale"}
     main = made("main", "return g(x) + g_2(x)")
     assert merge_alike(functions, main, {})
-    assert [(f.name, f.parameters) for f in functions] == [
+    assert [(f.name, head_of(f)) for f in functions] == [
         ("f", "x, scale"),
         ("g", "x, scale"),
     ]
@@ -129,7 +129,7 @@ def test_a_number_at_several_places_is_one_parameter():
     body = "return x / 1.5 * jnp.sin(x / 1.5) + jnp.cos(x) - jnp.tan(x) + jnp.exp(x)"
     functions = [made("f", body), made("f_2", body.replace("1.5", "2.5"))]
     assert merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
-    assert functions[0].parameters == "x, number" and "1.5" not in functions[0].lines[0]
+    assert head_of(functions[0]) == "x, number" and "1.5" not in functions[0].lines[0]
 
 
 def test_numbers_of_names_that_become_free_are_given_again():
@@ -580,20 +580,16 @@ def test_an_update_of_a_tree_and_of_a_scalar_is_one_function():
     assert text.count("jax.tree.map(") == 3
 
 
-def called(name, parameters, *lines):
-    return Function(name, parameters, list(lines))
-
-
 def test_functions_that_differ_in_names_of_variables_are_one():
     """The one with the names that say more, whichever comes first."""
     functions = [
-        called("mix", "x, f, f_2", "y = x * f", "return [y * i for i in (f_2, y)]"),
-        called("mix_2", "x, lo, hi", "y = x * lo", "return [y * i for i in (hi, y)]"),
+        function("mix", "x, f, f_2", "y = x * f", "return [y * i for i in (f_2, y)]"),
+        function("mix_2", "x, lo, hi", "y = x * lo", "return [y * i for i in (hi, y)]"),
     ]
-    main = called("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
+    main = function("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
     merge_alike(functions, main, {})
     assert [one.name for one in functions] == ["mix"]
-    assert functions[0].parameters == "x, lo, hi"
+    assert head_of(functions[0]) == "x, lo, hi"
     assert functions[0].lines == ["y = x * lo", "return [y * i for i in (hi, y)]"]
     assert main.lines == ["return mix(x, a, b), mix(x, b, a)"]
 
@@ -611,20 +607,20 @@ def test_functions_that_differ_in_names_of_variables_are_one():
 )
 def test_functions_of_other_variables_stay_apart(parameters, line):
     functions = [
-        called("mix", "x, scale, f_2", "return x * scale + f_2 * x"),
-        called("mix_2", parameters, line),
+        function("mix", "x, scale, f_2", "return x * scale + f_2 * x"),
+        function("mix_2", parameters, line),
     ]
-    main = called("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
+    main = function("run", "x, a, b", "return mix(x, a, b), mix_2(x, b, a)")
     merge_alike(functions, main, {})
     assert len(functions) == 2
 
 
 def test_functions_whose_arguments_are_named_keep_their_names():
     functions = [
-        called("mix", "x, f, f_2", "return x * f + f_2 * x"),
-        called("mix_2", "x, lo, hi", "return x * lo + hi * x"),
+        function("mix", "x, f, f_2", "return x * f + f_2 * x"),
+        function("mix_2", "x, lo, hi", "return x * lo + hi * x"),
     ]
-    main = called("run", "x, a, b", "return mix(x, f=a, f_2=b), mix_2(x, b, a)")
+    main = function("run", "x, a, b", "return mix(x, f=a, f_2=b), mix_2(x, b, a)")
     merge_alike(functions, main, {})
-    assert functions[0].parameters == "x, f, f_2"
+    assert head_of(functions[0]) == "x, f, f_2"
     assert "f=a" in main.lines[0]

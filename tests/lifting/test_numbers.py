@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import untrace
-from untrace.lifting.printing import Function
+from tests.lifting.functions import function
 from untrace.lifting.recorded import listing
 from untrace.lifting.recorded.numbers.numbers import Numbers
 from untrace.syntax.names import Scope
@@ -68,7 +68,7 @@ def test_number_written_once_is_found_without_writing_again(monkeypatch):
 def test_number_written_once_keeps_its_sign_in_parentheses():
     text = recover(lambda x: x * Config.negative + Config.negative_power**x, X)
     assert "x * -1e9 + (-2.5) ** x" in text
-    functions = [Function("f", "x", ["return LOW ** x + HIGH * x, 'LOW', x.LOW"])]
+    functions = [function("f", "x", *["return LOW ** x + HIGH * x, 'LOW', x.LOW"])]
     numbers = Numbers(Scope(), set(), True)
     for name, value in {"low": -2.5, "high": 7.5}.items():
         numbers.term(value, str(value), name)

@@ -19,6 +19,7 @@ from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
 from untrace.lifting.contexts import managers, named_scope
 from untrace.lifting.controls import ANY, CONTROLS, PREFERRED
 from untrace.lifting.dimensions import mentions, readings
+from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.alike import without_repetition
 from untrace.lifting.lines.folding import folded
@@ -341,7 +342,7 @@ class Frame:
     ) -> str:
         n = len(captured)
 
-        def build(frame: Frame) -> tuple[str, list[str]]:
+        def build(frame: Frame) -> tuple[Parameters, list[str]]:
             frame.ambient = self.ambient
             own = [Group("captured", 1)] * n
             parameters = frame.parameters(
@@ -405,13 +406,13 @@ class Frame:
         groups: Sequence[Group],
         start: int,
         given: Sequence[Atom] = (),
-    ) -> str:
-        """Name the inputs of a block, unpacking groups; return the parameter list.
+    ) -> Parameters:
+        """Name the inputs of a block, unpacking groups; return the parameters.
 
         Inputs that JAX kept no name of are called like what is `given` for them.
         """
         hints = input_hints(block)
-        texts: list[str] = []
+        made: list[Parameter] = []
         unpack: list[tuple[list[str], str]] = []
         whole = starred(block, groups, hints)
         if whole:
@@ -423,10 +424,10 @@ class Frame:
         for group in groups:
             values = block.inputs[start : start + group.size]
             if len(values) == 1 and not group.is_tuple:
-                texts.append(self.define(values[0], hints[start]))
+                made.append(Parameter(self.define(values[0], hints[start])))
             else:
                 whole = self.names.fresh(group.name)
-                texts.append(group.stars + whole)
+                made.append(Parameter(whole, stars=group.stars))
                 names = [self.define(v, hints[start + i]) for i, v in enumerate(values)]
                 if names:
                     unpack.append((names, whole))
@@ -434,7 +435,7 @@ class Frame:
         for names, whole in unpack:
             self.unpack(names, whole)
         self.read_dimensions(block.inputs)
-        return ", ".join(texts)
+        return tuple(made)
 
     def unpack(self, names: Sequence[str], whole: str) -> None:
         """Write a statement that gives the values of a tuple names."""
@@ -520,7 +521,7 @@ def module_function(
     lifter: Lifter,
     block: Block,
     hint: str,
-    build: Callable[[Frame], tuple[str, list[str]]],
+    build: Callable[[Frame], tuple[Parameters, list[str]]],
     *,
     key: Any = (),
     decorators: Callable[[str], list[str]] = lambda name: [],

@@ -8,7 +8,6 @@ jitted function, with the same arguments and results, becomes that function.
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,7 @@ from untrace.lifting.contexts import ambient_managers, tracing_context
 from untrace.lifting.dimensions import name_dimensions
 from untrace.lifting.examples import example_lines
 from untrace.lifting.frame import Frame
+from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.lines.function_lines import Made
 from untrace.lifting.printing import Function
@@ -264,19 +264,14 @@ def _whole_call(block: Block, captured: Captured) -> Equation | None:
     return eqn if same and len(set(block.outputs)) == len(block.outputs) else None
 
 
-def _open_arguments(captured: Captured, body: Block, frame: Frame) -> str:
-    """Name parameters, write the access to their leaves; return the parameter list."""
-    parameters: list[str] = []
-    has_keyword = False
-    for parameter in captured.parameters:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not has_keyword:
-            parameters.append("*")
-            has_keyword = True
-        parameters.append(frame.names.fresh(parameter.name))
-    shown = [p for p in parameters if p != "*"]
+def _open_arguments(captured: Captured, body: Block, frame: Frame) -> Parameters:
+    """Name parameters, write the access to their leaves; return the parameters."""
+    shown = [frame.names.fresh(one.name) for one in captured.parameters]
+    kinds = [one.kind is one.kind.KEYWORD_ONLY for one in captured.parameters]
     open_trees([p.tree for p in captured.parameters], shown, body, frame)
     frame.read_dimensions(body.inputs)
-    return ", ".join(parameters)
+    pairs = zip(shown, kinds)
+    return tuple([Parameter(name, is_keyword=only) for name, only in pairs])
 
 
 def open_trees(

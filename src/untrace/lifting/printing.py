@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.ir import Atom, Equation, Literal
+from untrace.lifting.heads import Parameters, head_text
 from untrace.optional import Signal, Subject
 from untrace.recovery.made_keys import KeyParts
 from untrace.syntax.text import comment, kept_docstring
@@ -54,7 +55,7 @@ class Function(Subject):
     """
 
     name: str
-    parameters: str
+    parameters: Parameters
     lines: list[str]
     decorators: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
@@ -130,7 +131,7 @@ class Function(Subject):
         self.after = text("\n".join(self.after)).split("\n") if self.after else []
 
     def _head(self) -> str:
-        head = f"def {self.name}{self.signature or f'({self.parameters})'}:"
+        head = f"def {self.name}{self.signature or f'({head_text(self.parameters)})'}:"
         line = f"{head}  {comment(self.comment)}"
         return line if self.comment and len(line) <= MAX_HEAD else head
 

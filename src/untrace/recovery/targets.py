@@ -121,8 +121,8 @@ def _taken_by(
         return tuple(found) if isinstance(rest, str) else None
     if name in _DISPLAYS:
         around = target_at(instructions, index + 1)
-        is_unpacked = isinstance(around, tuple) and len(around) == count
-        return around[count - 1 - above] if is_unpacked and around else None
+        if isinstance(around, tuple) and 0 < len(around) == count:
+            return around[count - 1 - above]
     return None
 
 

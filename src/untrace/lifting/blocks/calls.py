@@ -17,6 +17,7 @@ from untrace.lifting.frame import (
     module_function,
     plain_results,
 )
+from untrace.lifting.heads import Parameters
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, unpacked
 from untrace.lifting.spelling import Unspellable, spell_primitive
@@ -80,7 +81,7 @@ def jitted(
     lifter = frame.lifter
     lifter.imports.module("jax")
 
-    def build(child: Frame) -> tuple[str, list[str]]:
+    def build(child: Frame) -> tuple[Parameters, list[str]]:
         child.ambient = frame.ambient
         parameters = child.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
         child.body(block)

@@ -13,6 +13,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Value
 from untrace.lifting.frame import Frame
+from untrace.lifting.heads import plain_head
 from untrace.lifting.names.naming import input_hints
 from untrace.lifting.printing import (
     Function,
@@ -97,7 +98,7 @@ def jvp_rule(
     return [
         "",
         "",
-        *Function(name, f"{primals}, {tangents}", frame.lines).text_lines(),
+        *Function(name, plain_head(primals, tangents), frame.lines).text_lines(),
     ]
 
 
@@ -196,5 +197,5 @@ def backward_rule(
     texts = iter(frame.texts(block.outputs))
     results = ["None" if is_zero else next(texts) for is_zero in zeros]
     frame.returns(tuple_text(results))
-    function = Function(name, f"{residuals}, {cotangents}", frame.lines)
+    function = Function(name, plain_head(residuals, cotangents), frame.lines)
     return ["", "", *function.text_lines()]

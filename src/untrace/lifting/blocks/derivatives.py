@@ -24,6 +24,7 @@ from untrace.lifting.blocks.raising_rules import exception_text, raising_rules
 from untrace.lifting.blocks.rule_sets import RuleError, Rules, jvp_rules, vjp_rules
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, in_plain_results, plain_results
+from untrace.lifting.heads import Parameters
 from untrace.lifting.names.naming import block_name
 from untrace.lifting.printing import Function, Group, OutOfReach, Rhs, fail, is_literal
 from untrace.syntax.names import Scope, identifier
@@ -172,7 +173,7 @@ def _define(
 
 def _body(
     block: Block, operands: Sequence[Atom], n_captured: int, frame: Frame, outer: Frame
-) -> tuple[str, list[str]]:
+) -> tuple[Parameters, list[str]]:
     child = outer.child()
     captured = operands[:n_captured]
     child.env = captured_values(block, captured, frame, child)

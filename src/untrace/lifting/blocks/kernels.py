@@ -16,6 +16,7 @@ from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks.state import closure, memory_text, pallas, scratch_text
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame, module_function, plain_results
+from untrace.lifting.heads import Parameters, head_text, plain_head
 from untrace.lifting.names.naming import input_hints
 from untrace.lifting.printing import Group, Rhs, fail, grouped
 from untrace.lifting.spelling import spell_aval_struct
@@ -321,20 +322,20 @@ def index_map_text(spec: Spec, frame: Frame) -> str:
     """Write an index map: a lambda if it only picks, else a function."""
     block = spec.index_map
 
-    def build(child: Frame) -> tuple[str, list[str]]:
+    def build(child: Frame) -> tuple[Parameters, list[str]]:
         child.ambient = frame.ambient
         names = _index_names(spec, child)
         child.body(block)
         texts = [_index_text(index, child) for index in spec.index]
         child.returns(f"({', '.join(texts)}{',' if len(texts) == 1 else ''})")
-        return ", ".join(names), []
+        return plain_head(*names), []
 
     if block.equations or block.constants:
         key = (len(spec.inputs), len(spec.index), id(frame.ambient))
         return module_function(frame.lifter, block, "index_map", build, key=key)
     child = Frame(frame.lifter, Scope(frame.names), {}, ambient=frame.ambient)
     parameters, _ = build(child)
-    head = f"lambda {parameters}" if parameters else "lambda"
+    head = f"lambda {head_text(parameters)}" if parameters else "lambda"
     return f"{head}: {child.lines[-1].removeprefix('return ')}"
 
 

@@ -16,6 +16,7 @@ from untrace.ir import Atom, Block, Equation, from_jaxpr
 from untrace.lifting.blocks.control import hoists_in_order
 from untrace.lifting.controls import control
 from untrace.lifting.frame import Frame
+from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function, Group, Rhs, grouped, tuple_text
 
 NOT_GIVEN = ""
@@ -100,7 +101,7 @@ def _tangent_solve(block: Block, captured: Sequence[Atom], n: int, frame: Frame)
     child.body(block)
     frame.lifter.linear_maps.pop()
     child.returns(_results(block)(child))
-    parameters = f"{linear_map}, {names[0] if n == 1 else 'ys'}"
+    parameters = plain_head(linear_map, names[0] if n == 1 else "ys")
     if n != 1:
         child.lines.insert(0, f"{', '.join(names)} = ys")
     frame.nest(Function(name, parameters, child.lines).text_lines())

@@ -15,6 +15,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.dict_keys import quoted
+from untrace.lifting.heads import Parameter
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
@@ -66,6 +67,9 @@ def batching_function(call: jaxapi.BatchingCall, lifter: Lifter) -> str:
 _RAISING = ['raise NotImplementedError("the rule is not part of the traced program")']
 
 
+_ANYTHING = Parameter("args", stars="*"), Parameter("kwargs", stars="**")
+
+
 class _OfLeaves(NamedTuple):
     """A function as one of leaves: the trees that it has itself, and how to put it."""
 
@@ -99,7 +103,7 @@ def _stand_in(
     marks = [mark]
     if of_leaves:
         marks.append(f"{name}.{jaxapi.LEAVES_MARK} = True")
-    made = Function(name, "*args, **kwargs", [doc, *lines], after=["", "", *marks])
+    made = Function(name, _ANYTHING, [doc, *lines], after=["", "", *marks])
     lifter.functions.append(made)
     lifter.originals[name] = of_leaves.function if of_leaves else function
     how = f", which {of_leaves.how}" if of_leaves else ""

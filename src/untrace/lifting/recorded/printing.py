@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from untrace.lifting.blocks.wholes import MIN_WHOLE, kept_whole
+from untrace.lifting.heads import Parameter, Parameters, head_text
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.folding import note_last_uses
 from untrace.lifting.recorded.functions.returned import returned_text
@@ -72,7 +73,7 @@ def render(
     decorators = [term.render() for term in draft.decorators]
     return Function(
         draft.name,
-        parameter_text(draft),
+        parameters_of(draft),
         lines,
         decorators,
         comment=draft.types,
@@ -104,25 +105,18 @@ def signature(draft: Draft) -> str:
     if not draft.annotations:
         return ""
     returned = f" -> {draft.returns}" if draft.returns else ""
-    return f"({parameter_text(draft, draft.annotations)}){returned}"
+    kinds = {name.text: kind for name, kind in draft.annotations.items()}
+    return f"({head_text(parameters_of(draft), kinds)}){returned}"
 
 
-def parameter_text(draft: Draft, annotations: Mapping[Name, str] | None = None) -> str:
-    """Write the parameter list."""
-    known = annotations or {}
-    texts: list[str] = []
-    starred = False
-    for parameter in draft.parameters:
-        if parameter.is_keyword and not starred:
-            texts.append("*")
-            starred = True
-        starred = starred or parameter.stars == "*"
-        kind = "" if parameter.stars else known.get(parameter.name, "")
-        text = parameter.stars + parameter.name.text
-        text = f"{text}: {kind}" if kind else text
-        equals = " = " if kind else "="
-        texts.append(f"{text}{equals}{parameter.default}".removesuffix(equals))
-    return ", ".join(texts)
+def parameters_of(draft: Draft) -> Parameters:
+    """The parameters of a function, whose names have their texts."""
+    return tuple(
+        [
+            Parameter(one.name.text, one.default, one.stars, one.is_keyword)
+            for one in draft.parameters
+        ]
+    )
 
 
 def _rows(

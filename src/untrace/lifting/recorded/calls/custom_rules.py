@@ -14,6 +14,7 @@ from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import LiftingError
 from untrace.lifting.blocks.raising_rules import exception_text
+from untrace.lifting.heads import Parameter
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
@@ -369,7 +370,7 @@ def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:
     lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
     rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
     lines = [f"raise {exception_text(error, lifter)}"]
-    lifter.functions.append(Function(rule, "*args", lines))
+    lifter.functions.append(Function(rule, (Parameter("args", stars="*"),), lines))
     return Term([Global(rule)])
 
 

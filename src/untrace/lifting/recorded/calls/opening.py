@@ -17,6 +17,7 @@ from untrace.capture.trees import plain
 from untrace.ir import Atom, Literal, Value
 from untrace.lifting.constructing import construct
 from untrace.lifting.frame import Frame, module_function
+from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.lift import count_blocks, open_trees
 from untrace.lifting.names.source_names import source_names
 from untrace.lifting.recorded.calls.equations import RESULTS
@@ -163,7 +164,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
     lifter.shared |= count_blocks(block)[1]
     lifter.hints.update(source_names(block))
 
-    def build(frame: Frame) -> tuple[str, list[str]]:
+    def build(frame: Frame) -> tuple[Parameters, list[str]]:
         values = dict(zip(map(id, found), inputs))
         first = [_unpack(group, values, frame) for group in captured]
         roots = [frame.names.fresh(identifier(name, "x")) for name in given]
@@ -174,7 +175,7 @@ def opened_function(item: Call, region: Region, writer: Writer) -> Opened:
         for result, atom in zip(region.results, block.outputs):
             texts[id(result)] = output_text(atom, frame)
         frame.returns(_result(item.result, texts, program))
-        return ", ".join([*first, *roots]), []
+        return plain_head(*first, *roots), []
 
     name = module_function(lifter, block, opened_name(item.function, item.args), build)
     return Opened(name, captured, given)

@@ -16,6 +16,7 @@ from untrace.capture.origins import function_name
 from untrace.errors import LiftingError, reason
 from untrace.ir import Atom, Block
 from untrace.lifting.frame import Frame, module_function
+from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.names.naming import UNNAMED
 from untrace.lifting.names.source_names import source_names
@@ -258,12 +259,12 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
     lifter.shared |= count_blocks(block)[1]
     lifter.hints.update(source_names(block))
 
-    def build(frame: Frame) -> tuple[str, list[str]]:
+    def build(frame: Frame) -> tuple[Parameters, list[str]]:
         names = [frame.define(v, hint) for v, hint in zip(block.inputs, hints)]
         frame.read_dimensions(block.inputs)
         frame.body(block)
         frame.returns(", ".join(output_text(atom, frame) for atom in block.outputs))
-        return ", ".join(names), []
+        return plain_head(*names), []
 
     if writer.program.opens(item):
         name = opened_name(item.function, item.args)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import jax
 
+from untrace.lifting.heads import plain_head
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.terms import Global, Term, is_bound, is_global
@@ -78,7 +79,7 @@ def chosen_rule(
             called = f"return {rule.render()}(primals, tangents)"
             lines += [f"if {shown[zeros]}:", f"    {called}"]
         lines.append(f"return {general.render()}(primals, {given})")
-        return Function("", "primals, tangents", lines)
+        return Function("", plain_head("primals", "tangents"), lines)
 
     made = written()
     made.name = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))

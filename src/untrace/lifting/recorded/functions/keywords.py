@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.names import parameters_of, text_of
+from untrace.lifting.recorded.unify.names import text_of
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call, is_library
 from untrace.syntax.names import identifier
@@ -49,11 +49,9 @@ def give_keywords(function: Function, users: Sequence[Function]) -> None:
     """
     if function.decorators or function.after or True not in function.keywords.values():
         return
-    parameters = parameters_of(function)
-    if any(one.startswith("*") for one in parameters):
+    if any(one.stars or one.is_keyword for one in function.parameters):
         return
-    parts = [one.partition("=") for one in parameters]
-    defaults = {name: default for name, _, default in parts}
+    defaults = {one.name: one.default for one in function.parameters}
     for user in users:
         if function.name not in text_of(user):
             continue

@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from untrace import jaxapi
+from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.printing import free_name, parameter_text
+from untrace.lifting.recorded.printing import free_name, parameters_of
 from untrace.lifting.recorded.terms import Global, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
@@ -248,6 +249,6 @@ def lambda_term(draft: Draft) -> Term:
         name.text = free_name(name.hint, seen | inner) if is_hiding else name.hint
         seen.add(name.text)
     draft.is_lambda = True
-    head = parameter_text(draft)
+    head = head_text(parameters_of(draft))
     text = f"lambda {head}: " if head else "lambda: "
     return Term([text, *placed(draft.result.whole(), LAMBDA)], LAMBDA)

@@ -23,10 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from untrace.capture.trees import members
+from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.printing import parameter_text
+from untrace.lifting.recorded.printing import parameters_of
 from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
@@ -360,7 +361,7 @@ def _is_trivial(draft: Draft) -> bool:
         return False
     if any(parameter.name.uses != 1 for parameter in draft.parameters):
         return False
-    head = f"def {draft.name}({parameter_text(draft)}): return"
+    head = f"def {draft.name}({head_text(parameters_of(draft))}): return"
     return len(draft.result.render()) <= len(head)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 
+from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.calls import is_mentioned
 from untrace.lifting.recorded.unify.names import body_of
@@ -26,7 +28,7 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     if maker not in ("", jit):
         return main
     inner = next((f for f in functions if f.name == called), None)
-    if inner is None or inner.after or inner.parameters != given:
+    if inner is None or inner.after or inner.parameters != plain_head(*given):
         return main
     named = frozenset({inner.name})
     is_named = any(is_mentioned(one, named) for one in functions)
@@ -41,7 +43,7 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     )
 
 
-def _only_call(main: Function) -> tuple[str, str, str]:
+def _only_call(main: Function) -> tuple[str, str, Sequence[str]]:
     """Return the function that is called with variables alone, what makes it, and these.
 
     The text `return f(x, y)` has no maker, `return jax.jit(f)(x, y)` has one.
@@ -51,14 +53,14 @@ def _only_call(main: Function) -> tuple[str, str, str]:
         case ast.Return(value=ast.Call(func=function, args=args, keywords=[])):
             pass
         case _:
-            return "", "", ""
-    if not all(isinstance(one, ast.Name) for one in args):
-        return "", "", ""
-    given = ", ".join(body.source(one) for one in args)
+            return "", "", ()
+    given = [one.id for one in args if isinstance(one, ast.Name)]
+    if len(given) < len(args):
+        return "", "", ()
     match function:
         case ast.Name(id=name):
             return name, "", given
         case ast.Call(func=maker, args=[ast.Name(id=name)], keywords=[]):
             return name, body.source(maker), given
         case _:
-            return "", "", ""
+            return "", "", ()

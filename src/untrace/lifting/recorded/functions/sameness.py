@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.syntax.text import STRING
 
 _STRING = rf"(?P<string>{STRING})"
-_PARAMETER = re.compile(r"(?:^|(?<=, ))\w+")
 _NESTED_TYPES = re.compile(r"^(\s*def .*:)  # .*$")
 
 
@@ -22,17 +22,19 @@ def meaning(function: Function) -> tuple[str, ...]:
     """Return the text of a function without what does not matter."""
     lines, head = [*untyped(function.lines), *function.decorators], function.parameters
     text = "\n".join(lines)
+    has_stars = any(one.stars or one.is_keyword for one in head)
     names = [
-        name
-        for name in ([] if "*" in head else _PARAMETER.findall(head))
-        if not re.search(rf"(?<![\w.]){name}\(", text)
+        one.name
+        for one in (() if has_stars else head)
+        if not re.search(rf"(?<![\w.]){one.name}\(", text)
     ]
     if not names:
-        return head, *lines
+        return head_text(head), *lines
     numbered = {name: f"${i}" for i, name in enumerate(names)}
     # Attributes and the keywords of calls are no parameters.
     words = re.compile(rf"{_STRING}|(?<![\w.])({'|'.join(names)})(?!\w|=(?!=))")
-    return _PARAMETER.sub(lambda m: "$" if m[0] in numbered else m[0], head), *[
+    blank = [one._replace(name="$") if one.name in numbered else one for one in head]
+    return head_text(tuple(blank)), *[
         words.sub(lambda m: m["string"] or numbered[m[2]], line) for line in lines
     ]
 

@@ -146,7 +146,7 @@ class Numbers:
         counts = Counter(
             node.id
             for function in functions
-            for text in (f"def _({function.parameters}): ...", *function.texts())
+            for text in (*_defaults(function), *function.texts())
             for node in _globals(Parsed(text))
         )
         negative = {
@@ -210,6 +210,10 @@ def named_floats(draft: Draft) -> dict[str, str]:
         for text, name in single.items()
         if constant_name(name)
     }
+
+
+def _defaults(function: Function) -> list[str]:
+    return [one.default for one in function.parameters if one.default]
 
 
 def _globals(body: Parsed) -> Iterator[ast.Name]:

@@ -12,7 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.names import body_of, names_of_parameters
+from untrace.lifting.recorded.unify.names import (
+    body_of,
+    has_special,
+    names_of_parameters,
+)
 from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, parsed
 
@@ -39,7 +43,7 @@ def bind_closures(
 def _is_plain(function: Function) -> bool:
     """Whether a function is nothing but its parameters, without defaults, and its body."""
     is_bare = not (function.decorators or function.after)
-    return is_bare and not set(function.parameters) & {"*", "=", "/"}
+    return is_bare and not has_special(function)
 
 
 def _bind_in(

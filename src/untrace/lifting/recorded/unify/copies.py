@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import (
     body_of,
     has_special,
     names_of_parameters,
-    parameters_of,
     stem_of,
 )
 from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
@@ -45,33 +45,32 @@ def share_heads(functions: Sequence[Function]) -> None:
     groups: dict[object, list[Function]] = {}
     for function in functions:
         if not function.after:
-            names = [one.partition("=")[0] for one in parameters_of(function)]
-            names = tuple([name for name in names if name != "*"])
+            names = tuple([(one.name, one.stars) for one in function.parameters])
             form = stem_of(function.name), names, *function.decorators, None
             groups.setdefault((*form, *function.lines), []).append(function)
     for group in groups.values():
-        heads = {one.parameters for one in group}
-        shared = _shared_head(list(map(parameters_of, group))) if len(heads) > 1 else ""
+        heads = dict.fromkeys([one.parameters for one in group])
+        shared = _shared_head([*heads]) if len(heads) > 1 else None
         for one in group if shared else ():
-            one.parameters, one.signature = shared, ""
+            one.parameters, one.signature = shared or (), ""
 
 
-def _shared_head(heads: Sequence[Sequence[str]]) -> str:
-    """Return the parameters with the defaults of all; "" if Python has no such head."""
-    defaults: dict[str, str] = {}
-    for name, sign, default in [one.partition("=") for head in heads for one in head]:
-        known = defaults.get(name, "")
-        if known and sign and known != sign + default:
-            return ""
-        defaults[name] = known or sign + default
-    if not all("*" in head for head in heads):
-        defaults.pop("*", None)
-    shared = [name + default for name, default in defaults.items()]
-    before = (
-        list(defaults)[: list(defaults).index("*")] if "*" in defaults else defaults
-    )
-    given = [bool(defaults[name]) for name in before if not name.startswith("*")]
-    return ", ".join(shared) if given == sorted(given) else ""
+def _shared_head(heads: Sequence[Parameters]) -> Parameters | None:
+    """Return the parameters with the defaults of all; None if Python has no such head.
+
+    One that some take by position is no keyword.
+    """
+    shared: list[Parameter] = []
+    for column in zip(*heads):
+        defaults = dict.fromkeys(filter(None, [one.default for one in column]))
+        if len(defaults) > 1:
+            return None
+        is_keyword = all(one.is_keyword for one in column)
+        default = next(iter(defaults), "")
+        shared.append(column[0]._replace(default=default, is_keyword=is_keyword))
+    before = [one for one in shared if not (one.is_keyword or one.stars)]
+    given = [bool(one.default) for one in before]
+    return tuple(shared) if given == sorted(given) else None
 
 
 def _may_rename(function: Function, other: Function) -> bool:
@@ -91,7 +90,7 @@ def _form(function: Function) -> tuple[object, ...]:
     names = dict.fromkeys([*names_of_parameters(function), *_variables(body)])
     numbers = {name: f"\0{n}" for n, name in enumerate(names)}
     text = body.edited(_renamings(body, numbers))
-    return len(parameters_of(function)), text, *function.decorators
+    return len(function.parameters), text, *function.decorators
 
 
 def _variables(body: Parsed) -> Iterator[str]:

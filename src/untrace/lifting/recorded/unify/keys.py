@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.calls import is_mentioned, rewrite_calls
 from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
+    has_special,
     names_of_parameters,
-    parameters_of,
     stem_of,
 )
 from untrace.parsing import parse
@@ -85,8 +86,7 @@ def alike_but_for_keys(functions: Sequence[Function]) -> Iterator[list[Function]
     """
     stems = [stem_of(function.name) for function in functions]
     able = [f for f, stem in zip(functions, stems) if stems.count(stem) > 1]
-    able = [f for f in able if not f.after and "*" not in f.parameters]
-    able = [f for f in able if "=" not in f.parameters]
+    able = [f for f in able if not (f.after or has_special(f))]
     known: list[list[Function]] = []
     for blanks_strings in (False, True):
         groups: dict[object, list[Function]] = {}
@@ -184,7 +184,7 @@ def give_parts(
         written |= {one.others[i]: change.string for i in differing}
         edits = [Edit(body.span(node), (text,)) for node, text in written.items()]
         function.lines = body.edited(edits).split("\n")
-        function.parameters = ", ".join(change.parameters)
+        function.parameters = plain_head(*change.parameters)
         function.comment = function.signature = ""
     return True
 
@@ -285,7 +285,7 @@ class _Names:
             texts[part] = f"{part.holder}[{key}]"
         if len(found) != 1:
             return None
-        return cls(found.pop(), texts, new, [*parameters_of(first), new])
+        return cls(found.pop(), texts, new, [*names_of_parameters(first), new])
 
     def arguments(
         self, arguments: Sequence[Span], position: int, _: Parsed

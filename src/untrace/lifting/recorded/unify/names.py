@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from untrace.lifting.printing import Function
@@ -80,7 +79,7 @@ def close_gaps(functions: Sequence[Function], free: list[str]) -> None:
 
 def has_word(function: Function, word: str) -> bool:
     """Return whether a function has a parameter, a variable or the like of this name."""
-    if word in function.parameters:
+    if any(word in (one.name, one.default) for one in function.parameters):
         return True
     texts = [text for text in function.texts() if word in text]
     return any(word in parsed(text).words() for text in texts)
@@ -95,39 +94,11 @@ def fresh(hint: str, taken: set[str]) -> str:
     return name
 
 
-def parameters_of(function: Function) -> list[str]:
-    """List the parameters of a function as they are written: with stars and defaults."""
-    if not function.parameters:
-        return []
-    read = parsed(f"def _({function.parameters}): pass")
-    head = read.nodes[0]
-    assert isinstance(head, ast.FunctionDef)
-    return _written(read, head.args)
-
-
 def has_special(function: Function) -> bool:
     """Whether parameters have stars or defaults."""
-    return any("*" in one or "=" in one for one in parameters_of(function))
+    return not all(one.is_plain for one in function.parameters)
 
 
 def names_of_parameters(function: Function) -> list[str]:
-    """List the names of the parameters of a function."""
-    written = parameters_of(function)
-    return [one.lstrip("*").partition("=")[0] for one in written if one != "*"]
-
-
-def _written(read: Parsed, given: ast.arguments) -> list[str]:
-    found: list[str] = []
-    plain = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(plain) - len(given.defaults)) + [*given.defaults]
-    found += map(_one, plain, defaults, [read] * len(plain))
-    if given.vararg or given.kwonlyargs:
-        found.append(f"*{given.vararg.arg if given.vararg else ''}")
-    keywords = given.kwonlyargs
-    found += map(_one, keywords, given.kw_defaults, [read] * len(keywords))
-    return [*found, *([f"**{given.kwarg.arg}"] if given.kwarg else [])]
-
-
-def _one(parameter: ast.arg, default: ast.expr | None, read: Parsed) -> str:
-    name = parameter.arg
-    return name if default is None else f"{name}={read.source(default)}"
+    """The names of the parameters of a function."""
+    return [one.name for one in function.parameters]

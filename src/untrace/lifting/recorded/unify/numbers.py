@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.numbers.number_texts import is_rest
 from untrace.lifting.recorded.unify.argument_names import argument_name
@@ -21,7 +22,6 @@ from untrace.lifting.recorded.unify.names import (
     fresh,
     has_special,
     names_of_parameters,
-    parameters_of,
     rename,
     stem_of,
 )
@@ -64,7 +64,7 @@ class Merged:
     rests: tuple[tuple[int, int], ...]
 
 
-Likeness = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+Likeness = tuple[str, Parameters, tuple[str, ...], tuple[str, ...]]
 """What functions share that differ in numbers at most; their name comes first."""
 
 
@@ -108,10 +108,10 @@ def _name(function: Function, merged: Merged) -> None:
     for i, position in merged.rests:
         written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
     function.lines = body.edited(edits_of(body, written)).split("\n")
-    before = parameters_of(function)
-    function.parameters = ", ".join([*before, *merged.names])
     if function.static is not None and merged.names:
-        function.decorators = [function.static(len(before), merged.names)]
+        n_before = len(function.parameters)
+        function.decorators = [function.static(n_before, merged.names)]
+    function.parameters = *function.parameters, *plain_head(*merged.names)
     function.comment = function.signature = ""
 
 

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from untrace.lifting.heads import Parameter
 from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.unify.calls import rewrite_calls, rewritten
 from untrace.lifting.recorded.unify.keys import alike
@@ -17,7 +18,7 @@ from untrace.lifting.recorded.unify.names import (
     body_of,
     by_stem,
     close_gaps,
-    parameters_of,
+    names_of_parameters,
     rename,
 )
 from untrace.optional import gives, optional
@@ -29,7 +30,7 @@ def merge_optional(functions: list[Function], main: Function) -> None:
     """Merge the functions of a module that apply others with those that apply fewer."""
     before = [function.name for function in functions]
     for group in by_stem(functions).values():
-        for full in sorted(group, key=lambda one: -len(parameters_of(one))):
+        for full in sorted(group, key=lambda one: -len(one.parameters)):
             plain = [one for one in group if one in functions and one is not full]
             if plain and full in functions:
                 _merge(full, plain, functions, main)
@@ -64,9 +65,9 @@ def _merge(
 ) -> None:
     """Let a function be those of a group, too, that lack some of its parameters."""
     uses = {
-        name: use
-        for name in parameters_of(full)
-        if (use := _use(full.lines, name)) is not None
+        one.name: use
+        for one in full.parameters
+        if one.is_plain and (use := _use(full.lines, one.name)) is not None
     }
     lacking = [(one, _lacking(full, one, uses)) for one in group]
     found = [(one, names) for one, names in lacking if names]
@@ -83,8 +84,11 @@ def _merge(
     if not optional_:
         return
     full.lines = _with(full.lines, {uses[n].index: uses[n].guarded for n in optional_})
-    full.parameters = ", ".join(
-        f"{name}=None" if name in optional_ else name for name in parameters_of(full)
+    full.parameters = tuple(
+        [
+            one._replace(default="None") if one.name in optional_ else one
+            for one in full.parameters
+        ]
     )
     full.comment = ""
     for one, _ in found:
@@ -100,9 +104,9 @@ def _lacking(
     """Return the parameters that a function lacks which is another one without them."""
     if any(f.decorators or f.after or f.signature for f in (full, plain)):
         return ()
-    shared, all_names = parameters_of(plain), parameters_of(full)
-    names = tuple([name for name in all_names if name not in shared])
-    if [name for name in all_names if name in shared] != shared:
+    shared = plain.parameters
+    names = tuple([one.name for one in full.parameters if one not in shared])
+    if tuple([one for one in full.parameters if one in shared]) != shared:
         return ()
     if not all(name in uses for name in names):
         return ()
@@ -117,15 +121,14 @@ def _with(lines: Sequence[str], others: Mapping[int, Sequence[str]]) -> list[str
 
 
 def _places(full: Function, names: Sequence[str]) -> list[int]:
-    parameters = parameters_of(full)
+    parameters = names_of_parameters(full)
     return [parameters.index(name) for name in names]
 
 
 def _may_lack(full: Function, names: set[str]) -> bool:
     """Whether all parameters from the first of some on may have defaults."""
-    parameters = parameters_of(full)
     first = min(_places(full, [*names]))
-    return all(one in names or "=" in one for one in parameters[first:])
+    return all(one.name in names or one.default for one in full.parameters[first:])
 
 
 def _rewrite_calls(
@@ -138,7 +141,7 @@ def _rewrite_calls(
     Returns:
       Whether that was possible; nothing was changed if not.
     """
-    shared = parameters_of(plain)
+    shared = names_of_parameters(plain)
     n_before = min(_places(full, names))
     if len(shared) <= n_before:  # a call or not: the other one takes the same
         rename(users, plain.name, full.name)
@@ -181,7 +184,7 @@ def _use(lines: Sequence[str], name: str) -> _Use | None:
     >>> _use(["y = f(y)"], "f")
     _Use(index=0, before=[], guard=['if f is not None:', '    y = f(y)'], without=[])
     """
-    body = body_of(Function("", "", [*lines]))
+    body = body_of(Function("", (), [*lines]))
     used = [node for node in body.names() if node.id == name]
     call = body.parent(used[0]) if len(used) == 1 else None
     if not isinstance(call, ast.Call) or call.func is not used[0] or call.keywords:
@@ -219,13 +222,14 @@ def give_none(group: Sequence[Function], users: Sequence[Function]) -> list[Func
     Returns:
       Those that are given None now; none if that cannot be done, and nothing is changed.
     """
-    for full in sorted(group, key=lambda one: -len(parameters_of(one))):
-        names = parameters_of(full)
-        for name in names if not (full.decorators or full.after) else ():
-            use = _use(full.lines, name)
+    for full in sorted(group, key=lambda one: -len(one.parameters)):
+        given = full.parameters if not (full.decorators or full.after) else ()
+        for position, parameter in enumerate(given):
+            name = parameter.name
+            use = _use(full.lines, name) if parameter.is_plain else None
             if use is None:
                 continue
-            others = ", ".join([one for one in names if one != name])
+            others = *given[:position], *given[position + 1 :]
             lines = _with(full.lines, {use.index: use.without})
             plain = [
                 one
@@ -233,7 +237,6 @@ def give_none(group: Sequence[Function], users: Sequence[Function]) -> list[Func
                 if alike(one, replace(full, parameters=others, lines=lines))
             ]
             applying = [one for one in group if alike(one, full)]
-            position = names.index(name)
             if plain and _let_pass_none(plain, position, users):
                 for one in applying:
                     own = _use(one.lines, name)
@@ -266,6 +269,6 @@ def _guard(function: Function, use: _Use, name: str, position: int) -> None:
     before = lines[index : index + len(use.before)]
     rest = lines[index + len(use.without) :]
     function.lines = [*lines[:index], *before, *use.guard, *rest]
-    given = parameters_of(function)
-    function.parameters = ", ".join([*given[:position], name, *given[position:]])
+    given = function.parameters
+    function.parameters = *given[:position], Parameter(name), *given[position:]
     function.comment = function.signature = ""

@@ -1,0 +1,56 @@
+"""The parameters of functions that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Parameter(NamedTuple):
+    """One parameter: `x`, `x=1.0`, `*args`, `**options`, or one that is passed by name.
+
+    Attributes:
+      name: Its name.
+      default: The text of its default, if it has one.
+      stars: "*" or "**", if it takes what is left of the arguments.
+      is_keyword: It stands behind `*`.
+    """
+
+    name: str
+    default: str = ""
+    stars: str = ""
+    is_keyword: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it takes one argument, by position or by name, and has no default."""
+        return not (self.default or self.stars or self.is_keyword)
+
+
+Parameters = tuple[Parameter, ...]
+
+
+def plain_head(*names: str) -> Parameters:
+    """Parameters that take one argument each."""
+    return tuple([Parameter(name) for name in names])
+
+
+def head_text(parameters: Parameters, kinds: Mapping[str, str] | None = None) -> str:
+    """The text of a parameter list.
+
+    Args:
+      parameters: The parameters.
+      kinds: What annotations say of some of them.
+    """
+    texts: list[str] = []
+    is_behind_star = False
+    for name, default, stars, is_keyword in parameters:
+        if is_keyword and not is_behind_star:
+            texts.append("*")
+            is_behind_star = True
+        is_behind_star |= stars == "*"
+        kind = kinds.get(name, "") if kinds and not stars else ""
+        text = f"{stars}{name}: {kind}" if kind else stars + name
+        equals = " = " if kind else "="
+        texts.append(f"{text}{equals}{default}" if default else text)
+    return ", ".join(texts)
