@@ -35,11 +35,12 @@ from untrace.lifting.recorded.terms import (
     Name,
     Part,
     Term,
+    attribute,
     call,
     dict_term,
     display,
+    indexed,
     keyword,
-    placed,
     text_term,
 )
 from untrace.lifting.recorded.tree import Statement
@@ -51,7 +52,6 @@ from untrace.lifting.spelling.limits import spell_limit
 from untrace.optional import gives, optional
 from untrace.recovery.functions import is_function
 from untrace.recovery.record import is_kept
-from untrace.syntax.precedence import ATOM
 
 MIN_WHOLE = 4  # fields of an object that is passed whole where all of them are needed
 _INTEGERS = frozenset({"axes", "axis", "new_sizes", "reps", "shape", "shift"})
@@ -99,7 +99,7 @@ def shape_term(value: Any, writer: Writer) -> Term:
         for array in reversed(writer.latest):
             found = writer.values.find(id(array))
             if found and array.shape == tuple(value) and _is_needed(found[0], writer):
-                return Term([*placed(writer.ref(found), ATOM), ".shape"])
+                return attribute(writer.ref(found), "shape")
     return writer.value(value)
 
 
@@ -141,11 +141,8 @@ def _array_item(value: Any, writer: Writer) -> Term | None:
     call = writer.program.item
     for item in call.items if call is not None and not writer.in_library else ():
         if item.value is value and writer.program.is_named(item.array):
-            parts = [*placed(writer.program.constant(item.array), ATOM), "["]
-            for position, n in enumerate(item.place):
-                parts += [", "] if position else []
-                parts.append(str(n))
-            return Term([*parts, "]"])
+            array = writer.program.constant(item.array)
+            return indexed(array, [text_term(str(n)) for n in item.place])
     return None
 
 
@@ -404,8 +401,7 @@ def _updated(base: Found, tree: Tree, arrays: Sequence[Any], writer: Writer) -> 
     ]
     lost = lost_fields(base, tree, writer)
     changed += [keyword(key, text_term("None")) for key in lost]
-    function = Term([*placed(writer.ref(base), ATOM), "._replace"])
-    return call(function, changed)
+    return call(attribute(writer.ref(base), "_replace"), changed)
 
 
 def with_numbers(value: Any, writer: Writer) -> tuple[Tree, list[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+from untrace.lifting.recorded.terms import TUPLE_OF, Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat, is_folded
 from untrace.optional import gives, optional
 
@@ -56,7 +56,7 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
 
 def _is_number(statement: Statement) -> bool:
     """Whether a statement assigns a number to a variable: `n = 3`."""
-    is_text = all(isinstance(part, str) for part in statement.term.parts)
+    is_text = all(isinstance(part, str) for part in statement.term.tokens())
     return is_text and isinstance(statement.targets, Name) and not statement.nested
 
 
@@ -124,7 +124,7 @@ def _return_call(draft: Draft) -> None:
     if any(name.is_given and not name.is_foreign for name in names):
         return
     is_only = all(name.uses == 1 and not name.captured for name in names)
-    if is_only and _merged(draft.result.parts) == _merged(_shape(last.targets)):
+    if is_only and _is_made_of(draft.result, last.targets):
         draft.statements.pop()
         draft.result = last.term
 
@@ -185,7 +185,7 @@ def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
     first = after = len(pending)
     while first and order.get(first - 1, after) < order.get(first, len(used)):
         first -= 1
-    is_whole = len(term.parts) == 1 and type(term.parts[0]) is Ref
+    is_whole = term.ref is not None
     is_full = is_split = False
     for position in range(first, len(pending)):
         name, statement = pending[position]
@@ -244,20 +244,11 @@ def _keep_foreign(names: Sequence[Name]) -> None:
         name.folded = None
 
 
-def _shape(targets: Names | None) -> list[Part]:
-    """Return what a tuple of targets looks like as a value."""
+def _is_made_of(term: Term, targets: Names | None) -> bool:
+    """Whether an expression is the tuple of what is assigned to targets."""
+    group = term.group
     if not isinstance(targets, tuple):
-        return [Ref(name) for name in flat(targets)]
-    return display("()", [Term(_shape(target)) for target in targets]).parts
-
-
-def _merged(parts: Sequence[Part]) -> list[str | Name]:
-    """Return the parts of a term with text in one piece, whatever it was put together of."""
-    found: list[str | Name] = [""]
-    for part in parts:
-        if isinstance(part, Ref) and not part.path:
-            found += [part.name, ""]
-        else:
-            text = part if isinstance(part, str) else repr(part)
-            found[-1] = f"{found[-1]}{text}"
-    return found
+        return term.ref is not None and (term.ref.name, term.ref.path) == (targets, "")
+    if group is None or group.kind != TUPLE_OF or len(group.items) != len(targets):
+        return False
+    return all(map(_is_made_of, group.items, targets))

@@ -11,7 +11,16 @@ from untrace.lifting.printing import INDENT, Function
 from untrace.lifting.recorded.folding import note_last_uses
 from untrace.lifting.recorded.functions.returned import returned_text
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.terms import Global, Name, Ref, Term
+from untrace.lifting.recorded.terms import (
+    BARE,
+    LIST,
+    PARENS,
+    TUPLE_OF,
+    Global,
+    Name,
+    Ref,
+    Term,
+)
 from untrace.lifting.recorded.tree import (
     Draft,
     Loop,
@@ -156,16 +165,15 @@ def _computes_nothing(statement: Statement) -> bool:
 
 
 def _is_display(term: Term) -> bool:
-    for part in term.parts:
-        folded = part.resolved().name.folded if type(part) is Ref else None
-        if folded is not None and not _is_display(folded):
-            return False
-        if type(part) is not Ref and part not in _DISPLAY:
-            return False
-    return True
+    if (ref := term.ref) is not None:
+        folded = ref.resolved().name.folded
+        return folded is None or _is_display(folded)
+    group = term.group
+    is_plain = group is not None and group.kind in _PLAIN and not group.tail
+    return is_plain and group is not None and all(map(_is_display, group.items))
 
 
-_DISPLAY = frozenset({"[", "]", "(", ")", ", ", ",)"})
+_PLAIN = frozenset({TUPLE_OF, LIST, BARE, PARENS})
 
 
 class _Remarks:

@@ -107,7 +107,7 @@ def _unpack_nameless(item: Call, writer: Writer) -> None:
     for row, name in zip(item.result, names):
         writer.define(row, name)
     statement = Statement(names, whole)
-    if len(whole.parts) == 1:  # a loop may take the rows of what it is
+    if len(whole.tokens()) == 1:  # a loop may take the rows of what it is
         statement.whole = Name("rows", folded=whole)
     writer.draft.statements.append(statement)
 

@@ -1,16 +1,16 @@
 """Expressions whose operands may still be folded into them.
 
-A `Term` is text with references to names in between. Whether a name is written, or the
-expression that defines it, is decided when the whole function is known (`printing.py`),
-so parentheses are placed only when text is made.
+A `Term` is text with references to names in between, and what stands in brackets is a
+`Group` of terms. Whether a name is written, or the expression that defines it, is decided
+when the whole function is known (`printing.py`), so parentheses are placed only when text
+is made.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from untrace.capture.dict_keys import quoted
 from untrace.lifting.recorded.naming.paths import part_of
@@ -128,27 +128,195 @@ class Global:
         return self.symbol.number if type(self.symbol) is Constant else ""
 
 
-Part = str | Ref | Global
+TUPLE_OF, LIST, DICT, CALL, INDEX, PARENS, BARE = range(7)
+"""The kinds of groups; the items of a bare one have no brackets around them."""
+_BRACKETS = ("()", "[]", "{}", "()", "[]", "()", ("", ""))
+DISPLAYS = frozenset({TUPLE_OF, LIST, DICT})
+STARS, KEYWORD, KEY = range(3)
+
+
+class Lead(NamedTuple):
+    """What stands before an item: `*`, `axis=`, `"key": `.
+
+    Attributes:
+      kind: Whether it is stars, a keyword or a key.
+      text: All of it.
+    """
+
+    kind: int
+    text: str
+
+    @property
+    def word(self) -> str:
+        """The keyword, or the text of the key."""
+        return self.text[: -len(_ENDS[self.kind])]
+
+
+_ENDS = ("*", "=", ": ")
+
+
+@dataclass(slots=True)
+class Group:
+    """What stands in brackets: the items of a display, the arguments of a call, an index.
+
+    Attributes:
+      kind: Which of these.
+      items: The expressions between the commas.
+      tail: What follows the item of a comprehension: ` for x in xs`; the comma of an
+        index that is a tuple of one.
+    """
+
+    kind: int
+    items: list[Term]
+    tail: list[Part] = field(default_factory=list)
+
+    @property
+    def is_display(self) -> bool:
+        """Whether it is a tuple, a list or a dict, and no comprehension."""
+        return self.kind in DISPLAYS and not self.tail
+
+    def brackets(self) -> tuple[str, str]:
+        """What stands before the items, and behind them."""
+        first, last = _BRACKETS[self.kind]
+        is_single = self.kind == TUPLE_OF and len(self.items) == 1 and not self.tail
+        return first, f",{last}" if is_single else last
+
+    def add_tokens(self, found: list[Token]) -> None:
+        """Add what it consists of to what was found."""
+        first, last = self.brackets()
+        if first:
+            found.append(first)
+        for index, item in enumerate(self.items):
+            if index:
+                found.append(", ")
+            if item.lead is not None:
+                found.append(item.lead.text)
+            _add_tokens(item.parts, found)
+        _add_tokens(self.tail, found)
+        if last:
+            found.append(last)
+
+    def rebuilt(self, pieces: Iterator[Sequence[Part]]) -> list[Part]:
+        """Return the same with others in the place of each token.
+
+        What has lost its bracket is no group any more.
+        """
+        first, last = self.brackets()
+        if first:
+            begin = next(pieces)
+            if list(begin) != [first]:
+                rest = range(len(Term([self]).tokens()) - 1)
+                return [*begin, *[part for _ in rest for part in next(pieces)]]
+        items: list[Term] = []
+        for index, item in enumerate(self.items):
+            for _ in range((index > 0) + (item.lead is not None)):
+                next(pieces)
+            items.append(Term(_rebuilt(item.parts, pieces), item.level, item.lead))
+        tail = _rebuilt(self.tail, pieces)
+        if last:
+            next(pieces)
+        return [Group(self.kind, items, tail)]
+
+    def whole(self) -> Group:
+        """Return the same with what is folded into it as its parts."""
+        items = [item.whole() for item in self.items]
+        return Group(self.kind, items, Term(self.tail).whole().parts)
+
+    def render(self) -> str:
+        """The text."""
+        first, last = self.brackets()
+        can_star = len(self.items) >= MIN_WHOLE and self.kind not in (DICT, BARE)
+        texts = _with_stars(self) if can_star else [i.render() for i in self.items]
+        return f"{first}{', '.join(texts)}{''.join(map(_text, self.tail))}{last}"
+
+
+Token = str | Ref | Global
+Part: TypeAlias = "Token | Group"
+
+
+def _add_tokens(parts: Sequence[Part], found: list[Token]) -> None:
+    for part in parts:
+        if type(part) is Group:
+            part.add_tokens(found)
+        else:
+            found.append(part)  # type: ignore[arg-type]
+
+
+def _rebuilt(parts: Sequence[Part], pieces: Iterator[Sequence[Part]]) -> list[Part]:
+    made: list[Part] = []
+    for part in parts:
+        made += part.rebuilt(pieces) if type(part) is Group else next(pieces)
+    return made
 
 
 @dataclass(slots=True)
 class Term:
-    """An expression."""
+    """An expression.
+
+    Attributes:
+      parts: Text, references and groups, in order.
+      level: How tightly it binds.
+      lead: What stands before it in a group.
+    """
 
     parts: list[Part] = field(default_factory=list)
     level: int = ATOM
+    lead: Lead | None = None
+
+    def tokens(self) -> list[Token]:
+        """List its parts with those of groups in their places, and the brackets of these."""
+        found: list[Token] = []
+        _add_tokens(self.parts, found)
+        return found
 
     def refs(self) -> Iterator[Ref]:
         """Yield the references, in the order in which Python evaluates them."""
-        for part in self.parts:
+        for part in self.tokens():
             if type(part) is Ref:
                 yield part.resolved()
+
+    @property
+    def ref(self) -> Ref | None:
+        """The reference that it is, if it is nothing else."""
+        part = self.parts[0] if len(self.parts) == 1 and self.lead is None else None
+        return part if type(part) is Ref else None
+
+    @property
+    def group(self) -> Group | None:
+        """The group that it is, if it is nothing else."""
+        part = self.parts[0] if len(self.parts) == 1 and self.lead is None else None
+        return part if type(part) is Group else None
+
+    @property
+    def is_starred(self) -> bool:
+        """Whether all of its items stand for it: `*x`."""
+        return self.lead is not None and self.lead.kind == STARS
+
+    @property
+    def keyword(self) -> str:
+        """The keyword that it is passed by; "" if it is none."""
+        is_keyword = self.lead is not None and self.lead.kind == KEYWORD
+        return self.lead.word if self.lead is not None and is_keyword else ""
+
+    def groups(self) -> list[Group]:
+        """List the groups in it, those inside of others behind these."""
+        return [p for parts in self.sequences() for p in parts if type(p) is Group]
+
+    def sequences(self) -> list[Sequence[Part]]:
+        """List its parts, and those of the items of groups in it."""
+        found: list[Sequence[Part]] = [self.parts]
+        for parts in found:  # which grows
+            for part in parts:
+                if type(part) is Group:
+                    found += [item.parts for item in part.items]
+                    found.append(part.tail)
+        return found
 
     def opened(self) -> Term:
         """Return the expression that a reference to a folded name stands for."""
         term = self
-        while len(term.parts) == 1 and type(term.parts[0]) is Ref:
-            ref = term.parts[0].resolved()
+        while (part := term.ref) is not None:
+            ref = part.resolved()
             if ref.name.folded is None or ref.path:
                 break
             term = ref.name.folded
@@ -165,9 +333,9 @@ class Term:
             length += sum(len(p.number) - len(p.text) for p in single)
         return length
 
-    def all_parts(self) -> Iterator[Part]:
-        """Yield the parts, those of folded expressions instead of references to them."""
-        for part in self.parts:
+    def all_parts(self) -> Iterator[Token]:
+        """Yield the tokens, those of folded expressions instead of references to them."""
+        for part in self.tokens():
             folded = part.resolved().name.folded if type(part) is Ref else None
             if folded is None:
                 yield part
@@ -188,6 +356,9 @@ class Term:
         """
         parts: list[Part] = []
         for part in self.parts:
+            if type(part) is Group:
+                parts.append(part.whole())
+                continue
             ref = part.resolved() if type(part) is Ref else None
             if type(part) is Global and part.number == part.text:
                 parts.append(part.number)  # it has no name any more
@@ -198,15 +369,51 @@ class Term:
                 continue
             parts += placed(ref.name.folded.whole(), ATOM if ref.path else ref.level)
             parts += [ref.path] if ref.path else []
-        return Term(parts, self.level)
+        return Term(parts, self.level, self.lead)
 
     def of_parts(self, parts: Sequence[Sequence[Part]]) -> Term:
-        """Return the same kind of expression with others in the place of each part."""
-        return Term([*itertools.chain.from_iterable(parts)], self.level)
+        """Return the same kind of expression with others in the place of each token."""
+        return Term(_rebuilt(self.parts, iter(parts)), self.level, self.lead)
+
+    def map_refs(self, changed: Callable[[Ref], Part]) -> None:
+        """Let it have others in the place of its references."""
+        self.parts = _mapped(self.parts, changed, None)
+
+    def map_groups(self, changed: Callable[[Group], Sequence[Part]]) -> None:
+        """Let it have others in the place of its groups, the inner ones first."""
+        if any(type(part) is Group for part in self.parts):
+            self.parts = _mapped(self.parts, None, changed)
 
     def render(self) -> str:
         """Write the expression."""
-        return "".join([_text(part) for part in with_stars(self.parts)])
+        text = "".join([_text(part) for part in self.parts])
+        return text if self.lead is None else self.lead.text + text
+
+
+def _mapped(
+    parts: Sequence[Part],
+    of_ref: Callable[[Ref], Part] | None,
+    of_group: Callable[[Group], Sequence[Part]] | None,
+) -> list[Part]:
+    """Return parts with others in the place of references and groups.
+
+    Groups are made anew, since several expressions may have them.
+    """
+    made: list[Part] = []
+    for part in parts:
+        if type(part) is Ref and of_ref is not None:
+            made.append(of_ref(part))
+        elif type(part) is Group:
+            items = [
+                Term(_mapped(item.parts, of_ref, of_group), item.level, item.lead)
+                for item in part.items
+            ]
+            tail = _mapped(part.tail, of_ref, of_group)
+            group = Group(part.kind, items, tail)
+            made += [group] if of_group is None else of_group(group)
+        else:
+            made.append(part)
+    return made
 
 
 @dataclass(slots=True)
@@ -231,10 +438,22 @@ class Update(Term):
         return update(self.place.whole(), self.value.whole())
 
     def of_parts(self, parts: Sequence[Sequence[Part]]) -> Update:
-        """Return such a statement with others in the place of each part."""
-        n_place = len(self.place.parts)
+        """Return such a statement with others in the place of each token."""
+        n_place = len(self.place.tokens())
         place, value = parts[:n_place], parts[n_place + 1 :]
         return update(self.place.of_parts(place), self.value.of_parts(value))
+
+    def map_refs(self, changed: Callable[[Ref], Part]) -> None:
+        """Let it have others in the place of its references."""
+        self.place.map_refs(changed)
+        self.value.map_refs(changed)
+        self.parts = [*self.place.parts, " = ", *self.value.parts]
+
+    def map_groups(self, changed: Callable[[Group], Sequence[Part]]) -> None:
+        """Let it have others in the place of its groups, the inner ones first."""
+        self.place.map_groups(changed)
+        self.value.map_groups(changed)
+        self.parts = [*self.place.parts, " = ", *self.value.parts]
 
     def render(self) -> str:
         """Write the statement, `place += more` if the value is that."""
@@ -253,14 +472,16 @@ _AUGMENTED = frozenset({LEVELS["+"], LEVELS["*"]})
 
 def update(place: Term, value: Term) -> Update:
     """Write `place = value`."""
-    return Update([*place.parts, " = ", *value.parts], LAMBDA, place, value)
+    parts = [*place.parts, " = ", *value.parts]
+    return Update(parts, LAMBDA, place=place, value=value)
 
 
 def _plain(parts: list[Part]) -> Term:
     """Return the right side of an operator for a place that takes any expression."""
     if len(parts) == 1 and type(parts[0]) is Ref:
         return Term(placed(Term([Ref(parts[0].name, parts[0].path, LAMBDA)]), LAMBDA))
-    return Term(parts[1:-1] if len(parts) == 3 and parts[0] == "(" else parts)
+    group = Term(parts).group
+    return group.items[0] if group is not None and group.kind == PARENS else Term(parts)
 
 
 def text_term(text: str) -> Term:
@@ -273,6 +494,8 @@ def _text(part: Part) -> str:
         return part
     if type(part) is Global:
         return part.text
+    if type(part) is Group:
+        return part.render()
     assert type(part) is Ref
     ref = part.resolved()
     folded = ref.name.folded
@@ -286,40 +509,33 @@ def _text(part: Part) -> str:
 MIN_WHOLE, MIN_ROW = 3, 4  # members in order that are written `*x`, and `*x[1:5]`
 
 
-def with_stars(parts: Sequence[Part]) -> Sequence[Part]:
+def _with_stars(group: Group) -> list[str]:
     """Write members of a tuple that stand in a row as a part of it: `f(y, *x[1:5])`."""
-    if sum(type(part) is Ref for part in parts) < MIN_WHOLE:
-        return parts
-    found: list[Part] = []
-    position = 0
-    while position < len(parts):
-        count, text = _row(parts, position)
-        stop = position + 2 * count - 1
-        before = _text(found[-1])[-1:] if count and found else ""
-        after = _text(parts[stop])[:1] if count and stop < len(parts) else ""
-        if count and before in ("(", "[", " ") and after in (")", "]", ","):
-            is_only = before == "(" and after == ")" and not _is_called(found)
-            found.append(f"*{text}," if is_only else f"*{text}")
-            position = stop
+    found: list[str] = []
+    position, items = 0, group.items
+    while position < len(items):
+        count, text = _row(items, position)
+        if count == len(items) and group.kind == TUPLE_OF:
+            found.append(f"*{text},")
         else:
-            found.append(parts[position])
-            position += 1
+            found.append(f"*{text}" if count else items[position].render())
+        position += count or 1
     return found
 
 
-def _row(parts: Sequence[Part], position: int) -> tuple[int, str]:
+def _row(items: Sequence[Term], position: int) -> tuple[int, str]:
     """Count the members in order, of what a name holds, that begin at a position.
 
     Returns:
       How many there are, and what they are together; 0 and "" if they are few.
     """
-    first = _member(parts[position])
+    first = _member(items[position])
     if first is None:
         return 0, ""
     name, path, start = first
     count = 1
-    while (last := position + 2 * count) < len(parts) and parts[last - 1] == ", ":
-        if _member(parts[last]) != (name, path, start + count):
+    for item in items[position + 1 :]:
+        if _member(item) != (name, path, start + count):
             break
         count += 1
     if count < MIN_WHOLE:
@@ -333,9 +549,10 @@ def _row(parts: Sequence[Part], position: int) -> tuple[int, str]:
     return count, f"{name.text or name.hint}{path}{bounds}"
 
 
-def _member(part: Part) -> tuple[Name, str, int] | None:
-    """Return what a reference is a member of, and which; None if it is none."""
-    if type(part) is not Ref:
+def _member(item: Term) -> tuple[Name, str, int] | None:
+    """Return what an item is a member of, and which; None if it is none."""
+    part = item.ref
+    if part is None:
         return None
     ref = part.resolved()
     before, _, index = ref.path.removesuffix("]").rpartition("[")
@@ -344,46 +561,73 @@ def _member(part: Part) -> tuple[Name, str, int] | None:
     return ref.name, before, int(index)
 
 
-def _is_called(parts: Sequence[Part]) -> bool:
-    """Whether the bracket that parts end with is that of a call."""
-    text = "".join([_text(part) for part in parts[-2:]])
-    return len(text) > 1 and (text[-2].isalnum() or text[-2] in "_)]")
-
-
 def placed(term: Term, level: int) -> list[Part]:
     """Return the parts of a term for a place that binds as tightly as `level`."""
-    if len(term.parts) == 1 and type(term.parts[0]) is Ref:
-        ref = term.parts[0]
+    if (ref := term.ref) is not None:
         return [Ref(ref.name, ref.path, max(level, ref.level))]
     if term.level < level:
-        return ["(", *term.parts, ")"]
+        return [Group(PARENS, [Term(term.parts, term.level)])]
     return list(term.parts)
 
 
 def enclosed(term: Term, level: int) -> Term:
     """Return a term that stands in parentheses if it binds as `level` does, or less."""
-    parts = placed(term, level + 1)
-    return Term(parts, ATOM if parts[0] == "(" else term.level)
+    made = Term(placed(term, level + 1), term.level)
+    group = made.group
+    is_enclosed = group is not None and group.kind == PARENS
+    return Term(made.parts) if is_enclosed else made
 
 
-def joined(terms: Iterable[Term], separator: str = ", ") -> list[Part]:
-    """Return the parts of several terms with commas between."""
-    parts: list[Part] = []
-    for term in terms:
-        if parts:
-            parts.append(separator)
-        parts += placed(term, LAMBDA)
-    return parts
+def _item(term: Term, lead: Lead | None, level: int = LAMBDA) -> Term:
+    """Return a term for a place in a group."""
+    bound = term.level if term.level >= level else ATOM
+    return Term(placed(term, level), bound, lead)
+
+
+def items_of(terms: Iterable[Term]) -> list[Term]:
+    """Return terms as the items of a group."""
+    return [_item(term, term.lead) for term in terms]
+
+
+def joined(terms: Iterable[Term]) -> Term:
+    """Write several terms with commas between."""
+    items = items_of(terms)
+    return items[0] if len(items) == 1 else Term([Group(BARE, items)], TUPLE)
 
 
 def call(function: Term, arguments: Iterable[Term]) -> Term:
     """Write a call."""
-    return Term([*placed(function, ATOM), "(", *joined(arguments), ")"])
+    return Term([*placed(function, ATOM), Group(CALL, items_of(arguments))])
+
+
+def attribute(owner: Term, name: str) -> Term:
+    """Write `owner.name`."""
+    return Term([*placed(owner, ATOM), f".{name}"])
+
+
+def indexed(owner: Term, index: Iterable[Term]) -> Term:
+    """Write `owner[index]`."""
+    return Term([*placed(owner, ATOM), Group(INDEX, items_of(index))])
+
+
+def starred(term: Term) -> Term:
+    """Write `*term`, an item that stands for several."""
+    return _item(term, Lead(STARS, "*"), ATOM)
 
 
 def keyword(name: str, term: Term) -> Term:
     """Write a keyword argument."""
-    return Term([f"{name}=", *placed(term, LAMBDA)])
+    return _item(term, Lead(KEYWORD, f"{name}="))
+
+
+def entry(key: str, term: Term) -> Term:
+    """Write an entry of a dict, whose key is this text."""
+    return _item(term, Lead(KEY, f"{key}: "))
+
+
+def without_lead(item: Term) -> Term:
+    """Return an item alone."""
+    return Term(item.parts, item.level)
 
 
 def binary(left: Term, operator: str, right: Term) -> Term:
@@ -396,19 +640,20 @@ def binary(left: Term, operator: str, right: Term) -> Term:
     return Term([*placed(left, first), sign, *placed(right, second)], level)
 
 
-def display(brackets: str, terms: list[Term]) -> Term:
+def display(brackets: str, terms: Iterable[Term]) -> Term:
     """Write a tuple or list."""
-    comma = "," if brackets == "()" and len(terms) == 1 else ""
-    return Term([brackets[0], *joined(terms), comma + brackets[1]])
+    return Term([Group(TUPLE_OF if brackets == "()" else LIST, items_of(terms))])
 
 
 def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> Term:
     """Write a dict, `{**base, "key": value}`."""
-    entries = [["**", *placed(base, ATOM)] for base in bases]
-    for key, term in items:
-        entries.append([f"{quoted(key)}: ", *placed(term, LAMBDA)])
-    parts = [part for entry in entries for part in (", ", *entry)]
-    return Term(["{", *parts[1:], "}"])
+    given = [_item(base, Lead(STARS, "**"), ATOM) for base in bases]
+    return dict_of([*given, *[entry(quoted(key), term) for key, term in items]])
+
+
+def dict_of(entries: Iterable[Term]) -> Term:
+    """Write a dict of entries."""
+    return Term([Group(DICT, items_of(entries))])
 
 
 def is_global(term: Term) -> bool:

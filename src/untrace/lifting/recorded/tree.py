@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
 from untrace.recovery.record import Place, Turn
@@ -201,19 +201,25 @@ class Draft(Subject):
             if statement.nested is not None:
                 yield from statement.nested.locals()
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all parts of its terms, those of nested functions included."""
+    def terms(self) -> Iterator[Term]:
+        """Yield its terms, those of nested functions included."""
         for statement in self.statements:
             if statement.nested is not None:
-                yield from statement.nested.parts()
+                yield from statement.nested.terms()
+            elif statement.loop is not None:
+                yield from statement.loop.terms()
             else:
-                yield from _parts(statement)
+                yield statement.term
             for item in statement.items:
-                yield Global(item)
-        for term in self.decorators:
-            yield from term.parts
+                yield Term([Global(item)])
+        yield from self.decorators
         if self.result is not None:
-            yield from self.result.parts
+            yield self.result
+
+    def parts(self) -> Iterator[Token]:
+        """Yield all tokens of its terms, those of nested functions included."""
+        for term in self.terms():
+            yield from term.tokens()
 
     def docstrings(self) -> Iterator[tuple[str, str]]:
         """Yield its docstring and those of nested functions, by their paths in it."""
@@ -270,11 +276,3 @@ def defined(statement: Statement) -> Iterator[Name]:
 def is_folded(targets: Names | None) -> bool:
     """Whether a value is written where it is used."""
     return isinstance(targets, Name) and targets.folded is not None
-
-
-def _parts(statement: Statement) -> Iterator[Part]:
-    if statement.loop is None:
-        yield from statement.term.parts
-        return
-    for term in statement.loop.terms():
-        yield from term.parts

@@ -69,19 +69,18 @@ def map_by_kind(
     kind = Global(writer.program.class_name(described))
     assert first.result is not None and second.result is not None
     leaf = chosen.parameters[0]
-    chosen.result = Term(
-        [
-            *placed(first.result, OR),
-            *[" if isinstance(", Ref(leaf.name), ", ", kind, ") else "],
-            *placed(second.result, LAMBDA),
-        ],
-        LAMBDA,
-    )
-    is_leaf = Term(["lambda x: isinstance(x, ", kind, ")"], LAMBDA)
+    choice = _is_instance(Term([Ref(leaf.name)]), kind)
+    parts = [*placed(first.result, OR), " if ", *choice.parts, " else "]
+    chosen.result = Term([*parts, *placed(second.result, LAMBDA)], LAMBDA)
+    is_leaf = Term(["lambda x: ", *_is_instance(Term(["x"]), kind).parts], LAMBDA)
     arguments = [writer.value(trees[i]) for i in used]
     mapped = writer.program.home_term(("jax.tree", "map"))
     function = lambda_term(chosen)
     return call(mapped, [function, *arguments, keyword("is_leaf", is_leaf)])
+
+
+def _is_instance(value: Term, kind: Global) -> Term:
+    return call(Term(["isinstance"]), [value, Term([kind])])
 
 
 def _are_outermost(tree: Any, runs: Sequence[Body]) -> bool:

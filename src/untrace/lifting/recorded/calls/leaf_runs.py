@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, flat
 
 
@@ -74,18 +74,18 @@ class _Pairs:
         self._parameters = {id(parameter.name) for parameter in other.parameters}
 
     def are_alike(self, term: Term, other: Term) -> bool:
-        parts = _joined(map(self._with_number, term.parts))
-        others = _joined(other.parts)
+        parts = _joined(map(self._with_number, term.tokens()))
+        others = _joined(other.tokens())
         if not self._is_one or len(parts) != len(others):
             return False
         return all(map(self._is_alike, parts, others))
 
-    def _with_number(self, part: Part) -> Part:
+    def _with_number(self, part: Token) -> Token:
         """Return what stands for a part in the other run: a number, perhaps."""
         ref = part.resolved() if type(part) is Ref else None
         return part if ref is None else self._literal.get(id(ref.name), part)
 
-    def _is_alike(self, part: Part, other: Part) -> bool:
+    def _is_alike(self, part: Token, other: Token) -> bool:
         if type(part) is not Ref or type(other) is not Ref:
             return type(part) is type(other) and part == other
         mine, theirs = part.resolved(), other.resolved()
@@ -98,9 +98,9 @@ class _Pairs:
         return is_one and mine.path == theirs.path
 
 
-def _joined(parts: Iterable[Part]) -> list[Part]:
+def _joined(parts: Iterable[Token]) -> list[Token]:
     """Return the parts of a term, with text that follows text as one."""
-    joined: list[Part] = []
+    joined: list[Token] = []
     for part in parts:
         if joined and isinstance(part, str) and isinstance(joined[-1], str):
             joined[-1] += part

@@ -10,10 +10,14 @@ from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_terms
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import (
+    Group,
+    Part,
     Term,
+    attribute,
     binary,
     call,
     enclosed,
+    indexed,
     placed,
     text_term,
     update,
@@ -22,7 +26,7 @@ from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.expressions import expression_at
 from untrace.recovery.record import Call, is_library
-from untrace.syntax.precedence import ATOM, LAMBDA, LEVELS, UNARY
+from untrace.syntax.precedence import LAMBDA, LEVELS, UNARY
 
 BINARY = {
     "add": "+",
@@ -79,7 +83,7 @@ def operator_term(item: Call, writer: Writer) -> Term:
     if name in _BUILTIN:
         return call(text_term(_BUILTIN[name]), [writer.value(a) for a in args])
     if name in _COPYING:
-        return call(Term([*placed(writer.value(args[0]), ATOM), ".copy"]), [])
+        return call(attribute(writer.value(args[0]), "copy"), [])
     operands = [writer.value(a) for a in args]
     plain_name = unreflected(name)
     if plain_name != name:
@@ -117,7 +121,7 @@ def method_term(item: Call, writer: Writer) -> Term:
     """Write a call of an array's method."""
     owner, *rest = item.args
     name = item.function.name
-    function = Term([*placed(writer.value(owner), ATOM), f".{name}"])
+    function = attribute(writer.value(owner), name)
     kwargs = jaxapi.without_method_defaults(name, item.kwargs)
     sizes = reshaped_terms(rest, writer) if name == "reshape" else None
     if sizes is not None and not kwargs:
@@ -128,28 +132,24 @@ def method_term(item: Call, writer: Writer) -> Term:
 def update_term(item: Call, writer: Writer) -> Term:
     """Write `x.at[index].set(value)` and the like."""
     owner, index, *rest = item.args
-    start = Term([*placed(writer.value(owner), ATOM), ".at"])
-    place = _indexed(start, index, writer)
-    method = Term([*place.parts, f".{item.function.name}"])
+    place = _indexed(attribute(writer.value(owner), "at"), index, writer)
+    method = attribute(place, item.function.name)
     return call(method, plain_arguments(rest, item.kwargs, writer))
 
 
 def _indexed(owner: Term, index: Any, writer: Writer) -> Term:
-    return Term([*placed(owner, ATOM), "[", *_index(index, writer).parts, "]"])
-
-
-def _index(index: Any, writer: Writer) -> Term:
     if type(index) is tuple and len(index) > 1 and all(map(is_array, index)):
         found = writer.find(writer.values.key(index))
         if found is not None:  # `x.at[jnp.diag_indices(3)]`
-            return writer.ref(found)
-    if type(index) is tuple and index:
-        parts: list[Any] = []
-        for item in index:
-            parts += [", "] if parts else []
-            parts += _index_item(item, writer)
-        return Term([*parts, ","] if len(index) == 1 else parts)
-    return Term(_index_item(index, writer))
+            return indexed(owner, [writer.ref(found)])
+    is_tuple = type(index) is tuple and bool(index)
+    made = indexed(
+        owner, [_index_item(one, writer) for one in (index if is_tuple else [index])]
+    )
+    group = made.parts[-1]
+    if is_tuple and len(index) == 1 and isinstance(group, Group):
+        group.tail.append(",")
+    return made
 
 
 def _ref_slice(item: Any, writer: Writer) -> Term:
@@ -159,9 +159,9 @@ def _ref_slice(item: Any, writer: Writer) -> Term:
     return call(home, [writer.value(value) for value in given])
 
 
-def _index_item(item: Any, writer: Writer) -> list[Any]:
+def _index_item(item: Any, writer: Writer) -> Term:
     if type(item) is slice:
-        parts: list[Any] = []
+        parts: list[Part] = []
         if item.start is not None:
             parts += placed(writer.value(item.start), LAMBDA)
         parts.append(":")
@@ -169,9 +169,9 @@ def _index_item(item: Any, writer: Writer) -> list[Any]:
             parts += placed(writer.value(item.stop), LAMBDA)
         if item.step is not None:
             parts += [":", *placed(writer.value(item.step), LAMBDA)]
-        return parts
+        return Term(parts, LAMBDA)
     if item is Ellipsis:
-        return ["..."]
+        return Term(["..."])
     if isinstance(item, jaxapi.RefSlice):
-        return _ref_slice(item, writer).parts
-    return placed(writer.value(item), LAMBDA)
+        return _ref_slice(item, writer)
+    return writer.value(item)

@@ -16,7 +16,15 @@ from untrace.lifting.recorded.calls.lost_derivatives import computes_lost, lost_
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import Global, Term, call, joined
+from untrace.lifting.recorded.terms import (
+    Global,
+    Term,
+    call,
+    dict_of,
+    display,
+    entry,
+    starred,
+)
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import ToldRules, perturbable, trace_told_rules
@@ -72,7 +80,7 @@ def perturbed_rules(
             )
         made[given] = forward, backward
     helper = Global(writer.program.lifter.helper("by_perturbed"))
-    return Term(["*", *call(Term([helper]), [_cases(_distinct(made))]).parts])
+    return starred(call(Term([helper]), [_cases(_distinct(made))]))
 
 
 @staged("derivative rules")
@@ -158,15 +166,14 @@ def _text(pair: tuple[Term, Backward]) -> tuple[str, dict[Choice, str]]:
 
 def _cases(made: Mapping[Choice, tuple[Term, Backward]]) -> Term:
     return _dict(
-        (given, Term(["(", *joined([forward, _dict(backward.items())]), ")"]))
+        (given, display("()", [forward, _dict(backward.items())]))
         for given, (forward, backward) in made.items()
     )
 
 
 def _dict(items: Iterable[tuple[Choice, Term]]) -> Term:
     """Write a dict whose keys list what is given."""
-    entries = [
-        Term([f"{tuple(i for i, has in enumerate(key) if has)}: ", *joined([term])])
+    return dict_of(
+        entry(str(tuple([i for i, has in enumerate(key) if has])), term)
         for key, term in items
-    ]
-    return Term(["{", *joined(entries), "}"])
+    )

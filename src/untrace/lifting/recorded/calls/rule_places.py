@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from untrace.lifting.recorded.terms import (
     Global,
     Term,
+    attribute,
+    call,
     is_bound,
     is_global,
-    joined,
-    placed,
 )
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
-from untrace.syntax.precedence import ATOM
 
 
 def place_rules(
@@ -36,13 +35,12 @@ def place_rules(
     Returns:
       Whether these are its rules: a function of the module may have others already.
     """
-    given = joined([*rules, *options])
-    term = Term([*placed(made, ATOM), f".{method}(", *given, ")"])
+    term = call(attribute(made, method), [*rules, *options])
     if is_global(made) and not any(map(is_bound, rules)):
         name, text, program = made.render(), term.render(), writer.program
         known = program.rule_statements.setdefault(name, text)
         if known is text:
-            parts = [part for each in (made, *rules) for part in each.parts]
+            parts = [part for each in (made, *rules) for part in each.tokens()]
             names = {part.text for part in parts if type(part) is Global}
             program.add_after(names, term)
         return known == text

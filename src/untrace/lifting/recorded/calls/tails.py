@@ -13,14 +13,20 @@ from typing import Any
 
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.numbers.formulas import shape_of
-from untrace.lifting.recorded.terms import Term, display, placed
+from untrace.lifting.recorded.terms import (
+    Term,
+    attribute,
+    call,
+    display,
+    starred,
+    without_lead,
+)
 from untrace.lifting.recorded.tree import Tail
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.limits import limit_of
 from untrace.optional import gives, optional
 from untrace.recovery.limits import LIMIT
 from untrace.recovery.record import Body, ShapePart
-from untrace.syntax.precedence import ATOM
 
 
 def tails(runs: Sequence[Body]) -> Iterator[Tail]:
@@ -40,7 +46,7 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
     items = shape_items(shape, writer) if spelled is None else []
     if items:
         is_part = len(items) == 1  # `x.shape[1:]`
-        return Term(items[0].parts[1:]) if is_part else display("()", items)
+        return without_lead(items[0]) if is_part else display("()", items)
     if spelled is not None or tail is None:
         return spelled
     for leaf in tail.leaves:
@@ -50,10 +56,10 @@ def tail_term(shape: Any, writer: Writer) -> Term | None:
         if found is None or n_own < 0 or tuple(shape[n_own:]) != rest:
             continue
         axes = f"[{tail.first}:]" if tail.first else ""
-        last = [*placed(writer.ref(found), ATOM), f".shape{axes}"]
+        last = attribute(writer.ref(found), f"shape{axes}")
         if not n_own:
-            return Term(last)
-        return display("()", [*map(writer.value, shape[:n_own]), Term(["*", *last])])
+            return last
+        return display("()", [*map(writer.value, shape[:n_own]), starred(last)])
     return None
 
 
@@ -87,7 +93,7 @@ def _star(part: ShapePart, writer: Writer) -> Term:
     found = writer.find(id(part.array))
     assert found is not None
     axes = shape_of(writer.ref(found), (part.start, part.stop))
-    return Term(["*", *axes.parts])
+    return starred(axes)
 
 
 @optional(gives(None))
@@ -105,19 +111,19 @@ def limit_term(value: Any, writer: Writer) -> Term | None:
     if limit is None:
         return None
     dtype = _attribute("dtype", limit[0], writer, LIMIT)
-    finfo = f"{writer.program.lifter.imports.module('jax.numpy')}.finfo"
-    return dtype and Term([f"{finfo}(", *dtype.parts, f").{limit[1]}"])
+    finfo = Term([f"{writer.program.lifter.imports.module('jax.numpy')}.finfo"])
+    return dtype and attribute(call(finfo, [dtype]), limit[1])
 
 
 def _attribute(
     name: str, value: Any, writer: Writer, given_as: str = ""
 ) -> Term | None:
-    for attribute, array in writer.program.shaped:
-        if attribute != (given_as or name) or getattr(array, name) != value:
+    for word, array in writer.program.shaped:
+        if word != (given_as or name) or getattr(array, name) != value:
             continue
         found = writer.find(id(array))
         if found is not None:
-            return Term([*placed(writer.ref(found), ATOM), f".{name}"])
+            return attribute(writer.ref(found), name)
     return None
 
 

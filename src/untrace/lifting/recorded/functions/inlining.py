@@ -76,7 +76,7 @@ def inline(kept: Kept) -> bool:
     is_same = is_plain and len(kept.arguments) == len(draft.parameters)
     if position is None or not is_same or draft.returned_in or draft.result is None:
         return False
-    if kept.parts != call.term.parts:  # a loop was written meanwhile
+    if kept.parts != call.term.tokens():  # a loop was written meanwhile
         return False
     if home.gives_numbers or draft.gives_numbers:
         return False
@@ -153,8 +153,7 @@ def _parts_of(name: Name, term: Term, home: Draft) -> list[tuple[Name, Term]]:
 
 def _reference(term: Term) -> Ref | None:
     """Return the reference that an expression is, if it is one."""
-    part = term.parts[0] if len(term.parts) == 1 else None
-    return part.resolved() if type(part) is Ref else None
+    return None if term.ref is None else term.ref.resolved()
 
 
 def _pairs(names: Names | None, term: Term) -> Iterator[tuple[Names | None, Term]]:

@@ -9,7 +9,6 @@ library does; one that is no longer than its own head is, wherever it is called.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import (
     Collection,
@@ -20,6 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from untrace.capture.trees import members
@@ -28,7 +28,17 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameters_of
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import (
+    CALL,
+    TUPLE_OF,
+    Global,
+    Group,
+    Name,
+    Ref,
+    Term,
+    Token,
+    without_lead,
+)
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
@@ -84,7 +94,7 @@ class Kept(Returned):
     draft: Draft
     home: Draft
     arguments: Sequence[Term]
-    parts: Sequence[Part]
+    parts: Sequence[Token]
     caller: Draft | None
 
 
@@ -120,9 +130,8 @@ class References:
                 self.paths.setdefault(ref.name, Counter())[ref.path] += 1
         for one in draft.statements:
             if isinstance(one.targets, Name) and not (one.is_effect or one.loop):
-                self.made[one.targets] = [
-                    part for part in one.term.parts if type(part) is Ref
-                ]
+                tokens = one.term.tokens()
+                self.made[one.targets] = [t for t in tokens if type(t) is Ref]
 
 
 def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
@@ -177,7 +186,7 @@ class _Uses:
         if not isinstance(need, tuple) or kept.draft is None:
             return False
         term = kept.draft.result
-        parts = [] if term is None else _returned(term.parts, kept.result, need)
+        parts = [] if term is None else _returned(term, kept.result, need)
         return any([self._read(ref, paths) for ref, paths in parts])
 
     def _read(self, ref: Ref, accesses: Sequence[str]) -> bool:
@@ -197,63 +206,39 @@ class _Uses:
         return True
 
 
-def _returned(
-    parts: Sequence[Part], result: Any, need: Need
-) -> Iterator[tuple[Ref, list[str]]]:
+def _returned(term: Term, result: Any, need: Need) -> Iterator[tuple[Ref, list[str]]]:
     """Yield the references that a function returns, where that is plain, with what is needed.
 
     Args:
-      parts: What it returns: a reference, a tuple, an object or `state._replace(y=y)`.
+      term: What it returns: a reference, a tuple, an object or `state._replace(y=y)`.
       result: The value of that.
       need: What calls need of it.
     """
-    if len(parts) == 1 and isinstance(parts[0], Ref):
-        yield parts[0], _accesses(result, need)
+    if term.ref is not None:
+        yield term.ref, _accesses(result, need)
         return
     inner = members(result, is_array) if isinstance(need, tuple) else []
-    if not isinstance(need, tuple) or len(inner) != len(need) or len(parts) < 2:
-        yield from [(p, []) for p in parts if isinstance(p, Ref) and need is False]
+    if not isinstance(need, tuple) or len(inner) != len(need):
+        tokens = term.tokens() if need is False else []
+        yield from [(one, []) for one in tokens if isinstance(one, Ref)]
+        return
+    group = term.parts[-1]
+    if not isinstance(group, Group):
         return
     if type(result) is tuple:
-        items = _items(parts)
-        if len(items) == len(need):
-            for item, (_, value), one in zip(items, inner, need):
+        if group.kind == TUPLE_OF and len(group.items) == len(need):
+            for item, (_, value), one in zip(group.items, inner, need):
                 yield from _returned(item, value, one)
         return
-    first, *after = parts
-    given = _keywords(after)
+    given = {f".{item.keyword}": item for item in group.items if item.keyword}
+    first, *after = term.parts
     if isinstance(first, Ref) and after[0] == "._replace":
-        given = _keywords(after[1:])
         rest = [key not in given and one for (key, _), one in zip(inner, need)]
         if given:
             yield first, _accesses(result, tuple(rest))
     for (key, value), one in zip(inner, need):
         if key in given:
-            yield from _returned(given[key], value, one)
-
-
-def _keywords(parts: Sequence[Part]) -> dict[str, Sequence[Part]]:
-    """Return the arguments of a call that are given by name, by `.name`."""
-    return {
-        f".{item[0][:-1]}": item[1:]
-        for item in _items(parts)
-        if isinstance(item[0], str) and item[0].endswith("=")
-    }
-
-
-def _items(parts: Sequence[Part]) -> list[list[Part]]:
-    """List the items between parentheses; nothing for what is none, or has strings in it."""
-    items, depth = list[list[Part]]([[]]), 0
-    for part in parts[1:-1]:
-        if part == ", " and not depth:
-            items.append([])
-            continue
-        items[-1].append(part)
-        if isinstance(part, str):
-            if "'" in part or '"' in part:
-                return []
-            depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
-    return items if parts[:1] == ["("] and parts[-1] in (")", ",)") else []
+            yield from _returned(without_lead(given[key]), value, one)
 
 
 def _accesses(value: Any, need: Need) -> list[str]:
@@ -309,10 +294,11 @@ def _times(drafts: Iterable[Draft]) -> tuple[Counter[str], Counter[str]]:
     read: Counter[str] = Counter()
     called: Counter[str] = Counter()
     for draft in drafts:
-        for part, after in itertools.pairwise([*draft.parts(), ""]):
-            if type(part) is Global:
-                read[part.text] += 1
-                called[part.text] += type(after) is str and after.startswith("(")
+        read.update(part.text for part in draft.parts() if type(part) is Global)
+        sequences = [parts for term in draft.terms() for parts in term.sequences()]
+        for part, after in (pair for one in sequences for pair in pairwise(one)):
+            if type(part) is Global and type(after) is Group and after.kind == CALL:
+                called[part.text] += 1
     return read, called
 
 

@@ -36,7 +36,7 @@ from untrace.lifting.recorded.terms import (
     Term,
     call,
     keyword,
-    placed,
+    starred,
     text_term,
 )
 from untrace.lifting.recorded.tree import Parameter, Statement
@@ -45,7 +45,6 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library
 from untrace.syntax.names import identifier
-from untrace.syntax.precedence import ATOM, LAMBDA
 
 
 def write_own_call(item: Call, writer: Writer) -> None:
@@ -123,7 +122,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         opens = writer.in_library and not program.options.keep_types
         kept = Kept(
             *(item, shown.result, statement, function, opens),
-            *(draft, writer.draft, arguments, list(term.parts), caller),
+            *(draft, writer.draft, arguments, term.tokens(), caller),
         )
         program.references.kept.append(kept)
 
@@ -198,7 +197,7 @@ def _positional(
             arguments.append(_argument(given[position], item, inner, writer))
             position += 1
         else:
-            arguments.append(Term(["*", *placed(writer.value(whole), ATOM)], LAMBDA))
+            arguments.append(starred(writer.value(whole)))
             position += len(whole)
     return arguments
 

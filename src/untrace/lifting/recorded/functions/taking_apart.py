@@ -7,15 +7,22 @@ written in place, a name for every part says the same.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, first_step
+from untrace.lifting.recorded.terms import (
+    DICT,
+    KEY,
+    TUPLE_OF,
+    Group,
+    Name,
+    Ref,
+    Term,
+    first_step,
+    without_lead,
+)
 from untrace.lifting.recorded.tree import Draft
-from untrace.parsing import parse
 from untrace.syntax.names import identifier, is_name
-from untrace.syntax.precedence import ATOM, level_of
 
 _QUOTES = ('"', "'")
 
@@ -55,27 +62,29 @@ def take_apart(name: Name, term: Term, draft: Draft) -> list[tuple[Name, Term]]:
 
 def members_of(term: Term) -> list[Term]:
     """Return the expressions of a tuple; none for what is no tuple, or may be none."""
-    brackets = term.parts[0], term.parts[-1]
-    members = _split(term.parts[1:-1]) if brackets == ("(", ")") else []
-    return [_term(member) for member in members] if len(members) > 1 else []
+    group = term.group
+    is_tuple = group is not None and group.kind == TUPLE_OF and len(group.items) > 1
+    return list(group.items) if group and is_tuple and _is_plain(group) else []
 
 
 def _entries(term: Term) -> Iterator[tuple[str, Term]]:
     """Yield the parts of a tuple, list or dict with the paths that lead to them."""
-    match term.parts[0], term.parts[-1]:
-        case ("(", ")") | ("[", "]"):
-            members = _split(term.parts[1:-1])
-            if len(members) > 1:
-                for index, member in enumerate(members):
-                    yield f"[{index}]", _term(member)
-        case ("{", "}"):
-            members = _split(term.parts[1:-1])
-            keys = [_key(member[0]) for member in members]
-            if all(keys):
-                for key, member in zip(keys, members):
-                    yield f"[{key}]", _term(member[1:])
-        case _:
-            return
+    group = term.group
+    if group is None or not group.is_display:
+        return
+    if group.kind == DICT:
+        keys = [_key(item) for item in group.items]
+        if all(keys):
+            for key, item in zip(keys, group.items):
+                yield f"[{key}]", without_lead(item)
+    elif len(group.items) > 1 and _is_plain(group):
+        for index, item in enumerate(group.items):
+            yield f"[{index}]", item
+
+
+def _is_plain(group: Group) -> bool:
+    """Whether each item of a tuple or list is one."""
+    return all(item.lead is None for item in group.items)
 
 
 def _hint(path: str) -> str:
@@ -83,35 +92,9 @@ def _hint(path: str) -> str:
     return identifier(path[2:-2], "part") if path[1] in _QUOTES else ""
 
 
-def _key(part: Part) -> str:
-    """Return the key that an entry of a dict begins with, in quotes, if it is a word."""
-    if type(part) is not str or not (part[0] == '"' and part.endswith('": ')):
+def _key(item: Term) -> str:
+    """Return the key of an entry of a dict, in quotes, if it is a word."""
+    if item.lead is None or item.lead.kind != KEY:
         return ""
-    return part[:-2] if is_name(part[1:-3]) else ""
-
-
-def _split(parts: Sequence[Part]) -> list[list[Part]]:
-    """Return what stands between the commas of a display; nothing if that is unclear."""
-    members: list[list[Part]] = [[]]
-    depth = 0
-    for part in parts:
-        if depth == 0 and part == ", ":
-            members.append([])
-            continue
-        members[-1].append(part)
-        if type(part) is not str or _key(part):
-            continue
-        if any(quote in part for quote in _QUOTES) or part.startswith("*"):
-            return []
-        depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
-        if depth < 0:
-            return []
-    return members if all(members) and depth == 0 else []
-
-
-def _term(parts: list[Part]) -> Term:
-    """Make an expression of parts, which bind as its text does."""
-    if len(parts) == 1 and type(parts[0]) is not str:
-        return Term(parts)
-    node = parse(Term(parts).render(), "eval").body
-    return Term(parts, ATOM if isinstance(node, ast.Tuple) else level_of(node))
+    key = item.lead.word
+    return key if key[0] == '"' and is_name(key[1:-1]) else ""

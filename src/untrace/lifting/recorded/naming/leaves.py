@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, call
+from untrace.lifting.recorded.terms import Group, Name, Part, Ref, Term, call, starred
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 
@@ -22,23 +22,24 @@ MIN_LEAVES = 6
 
 def with_leaves(term: Term, writer: Writer) -> Term:
     """Write the leaves of whole trees, where they are next to each other, by one call."""
-    parts: list[Part] = []
-    position = 0
     known: dict[int, list[str]] = {}
-    while position < len(term.parts):
-        part = term.parts[position]
-        paths = _leaf_paths(part, known, writer) if type(part) is Ref else []
-        n_parts = 2 * len(paths) - 1
-        row = term.parts[position : position + n_parts]
-        if type(part) is Ref and paths and _is_row(row, part.name, paths):
-            module = writer.program.lifter.imports.module("jax")
-            parts += [f"*{module}.tree.leaves(", Ref(part.name), ")"]
-            part.name.uses -= len(paths) - 1
-            position += n_parts
-        else:
-            parts.append(part)
+
+    def changed(group: Group) -> Sequence[Part]:
+        position = 0
+        while len(group.items) - position >= MIN_LEAVES:
+            ref = group.items[position].ref
+            paths = _leaf_paths(ref, known, writer) if ref is not None else []
+            row = group.items[position : position + len(paths)]
+            if ref is not None and paths and _is_row(row, ref.name, paths):
+                module = writer.program.lifter.imports.module("jax")
+                leaves = call(Term([f"{module}.tree.leaves"]), [Term([Ref(ref.name)])])
+                group.items[position : position + len(paths)] = [starred(leaves)]
+                ref.name.uses -= len(paths) - 1
             position += 1
-    return Term(parts, term.level)
+        return [group]
+
+    term.map_groups(changed)
+    return term
 
 
 @optional(gives(None))
@@ -80,11 +81,10 @@ def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[
     return known[id(name)]
 
 
-def _is_row(row: Sequence[Part], name: Name, paths: Sequence[str]) -> bool:
-    """Whether parts of an expression are all leaves of what a name holds."""
-    if len(row) != 2 * len(paths) - 1 or any(comma != ", " for comma in row[1::2]):
-        return False
-    return all(
-        type(part) is Ref and part.name is name and part.path == path
-        for part, path in zip(row[::2], paths)
+def _is_row(row: Sequence[Term], name: Name, paths: Sequence[str]) -> bool:
+    """Whether items are all leaves of what a name holds."""
+    refs = [item.ref for item in row]
+    return len(row) == len(paths) and all(
+        ref is not None and ref.name is name and ref.path == path
+        for ref, path in zip(refs, paths)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from untrace.lifting.recorded.naming.paths import part_of
-from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, flat
 from untrace.optional import gives, optional
 from untrace.recovery.unpacking import named_parts
@@ -51,36 +51,38 @@ def _terms(statement: Statement) -> list[Term]:
 
 def _name_part(owner: Name, path: str, hint: str, draft: Draft) -> None:
     """Assign a variable before the first statement that reads a part, if two do so."""
-    reads: list[tuple[Term, int, int]] = []
+    reads: list[tuple[Term, int]] = []
     for index, statement in enumerate(draft.statements):
-        reads += [(t, n, index) for t in _terms(statement) for n in _at(t, owner, path)]
+        for term in _terms(statement):
+            reads += [(term, index)] * _count(term, owner, path)
     if draft.result is not None and reads:
-        result = draft.result
-        reads += [(result, n, len(draft.statements)) for n in _at(result, owner, path)]
+        n_reads = _count(draft.result, owner, path)
+        reads += [(draft.result, len(draft.statements))] * n_reads
     if len(reads) < MIN_READS:
         return
     made = Name(hint, is_given=True, uses=len(reads), held=part_of(owner.held, path))
-    for term, position, _ in reads:
-        ref = term.parts[position]
-        assert type(ref) is Ref
-        ref = ref.resolved()
-        rest = ref.path.removeprefix(path)
-        term.parts[position] = Ref(made, rest, ref.level)
+
+    def changed(part: Ref) -> Part:
+        ref = part.resolved()
+        is_read = _reads(ref, owner, path)
+        return Ref(made, ref.path.removeprefix(path), ref.level) if is_read else part
+
+    for term, _ in reads:
+        term.map_refs(changed)
     owner.uses -= len(reads) - 1
-    place = _start(reads[0][2], draft)
+    place = _start(reads[0][1], draft)
     draft.statements.insert(place, Statement(made, Term([Ref(owner, path)])))
 
 
-def _at(term: Term, owner: Name, path: str) -> list[int]:
-    """Return where a term reads a part of a name."""
-    found: list[int] = []
-    for position, part in enumerate(term.parts):
-        ref = part.resolved() if type(part) is Ref else None
-        if ref is None or ref.name is not owner or not ref.path.startswith(path):
-            continue
-        if ref.path[len(path) : len(path) + 1] in ("", ".", "["):
-            found.append(position)
-    return found
+def _count(term: Term, owner: Name, path: str) -> int:
+    """Return how often a term reads a part of a name."""
+    return sum(_reads(ref, owner, path) for ref in term.refs())
+
+
+def _reads(ref: Ref, owner: Name, path: str) -> bool:
+    """Whether a reference is to a part of a name, or to what is in that."""
+    is_inside = ref.name is owner and ref.path.startswith(path)
+    return is_inside and ref.path[len(path) : len(path) + 1] in ("", ".", "[")
 
 
 def _start(index: int, draft: Draft) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from untrace.lifting.recorded.folding import note_last_uses
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Update, update
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, flat, is_folded
 from untrace.optional import gives, optional
 from untrace.recovery.record import Place
@@ -99,19 +99,14 @@ def _read_instead(holder: Name, kept: Name, draft: Draft, index: int) -> None:
 
 
 def _replace(term: Term, holder: Name, kept: Name) -> None:
-    if isinstance(term, Update):
-        _replace(term.place, holder, kept)
-        _replace(term.value, holder, kept)
-        term.parts = update(term.place, term.value).parts
-        return
-    parts: list[Part] = []
-    for part in term.parts:
-        ref = part.resolved() if type(part) is Ref else None
-        if ref is not None and ref.name is holder:
+    def changed(part: Ref) -> Part:
+        ref = part.resolved()
+        if ref.name is holder:
             holder.uses -= 1
             kept.uses += 1
-            part = Ref(kept, ref.path, ref.level)
-        elif ref is not None and ref.name.folded is not None:
+            return Ref(kept, ref.path, ref.level)
+        if ref.name.folded is not None:
             _replace(ref.name.folded, holder, kept)
-        parts.append(part)
-    term.parts = parts
+        return part
+
+    term.map_refs(changed)

@@ -14,10 +14,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.folding import fold_all
-from untrace.lifting.recorded.repeats.displays import Collection, n_items, opened
+from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
 from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import (
+    BARE,
+    CALL,
+    DICT,
+    LIST,
+    PARENS,
+    TUPLE_OF,
+    Group,
+    Name,
+    Part,
+    Ref,
+    Term,
+    call,
+    items_of,
+    placed,
+    without_lead,
+)
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat
 from untrace.syntax.precedence import LAMBDA, OR
 
@@ -60,11 +76,11 @@ def total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement | None
     if added is None:
         return None
     variable.uses -= 1
-    ref = added.parts[0] if len(added.parts) == 1 else None
-    if type(ref) is Ref and loop.variables == (ref.name,) and not ref.path:
+    ref = added.ref
+    if ref is not None and loop.variables == (ref.name,) and not ref.path:
         ref.name.uses -= 1
-        return _like(run, variable, Term(["sum(", *loop.over.parts, ")"]))
-    return _made([loop], run, variable, ["sum(", *placed(added, LAMBDA)], [")"])
+        return _like(run, variable, call(Term(["sum"]), [loop.over]))
+    return _made([loop], run, variable, CALL, added, ["sum"])
 
 
 def nested_total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement | None:
@@ -84,7 +100,7 @@ def nested_total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement
     added = None if element is None else _added(element, variable)
     if added is None:
         return None
-    return _made(loops, run, variable, ["sum(", *placed(added, LAMBDA)], [")"])
+    return _made(loops, run, variable, CALL, added, ["sum"])
 
 
 def _begun_at_0(begins: Sequence[Statement]) -> Name | None:
@@ -97,17 +113,16 @@ def _begun_at_0(begins: Sequence[Statement]) -> Name | None:
 
 def _added(element: Statement, variable: Name) -> Term | None:
     """Return what a turn adds to a variable, if it does only that."""
-    if element.targets is not variable:
+    if element.targets is not variable or len(element.term.parts) < 3:
         return None
     first, sign, *others = element.term.parts
-    added = Term(others)
+    added = Term(list(others))
     is_sum = type(first) is Ref and (first.name, first.path) == (variable, "")
     if not is_sum or sign != " + ":
         return None
     if any(ref.name is variable for ref in added.all_refs()):
         return None
-    if len(others) == 1 and type(others[0]) is Ref:
-        ref = others[0]
+    if (ref := added.ref) is not None:
         return Term([Ref(ref.name, ref.path, LAMBDA)])
     return added
 
@@ -119,8 +134,8 @@ def _only_loop(body: Sequence[Statement]) -> Loop | None:
 
 
 def _is_itself(statement: Statement) -> bool:
-    (part,) = statement.term.parts if len(statement.term.parts) == 1 else (None,)
-    return type(part) is Ref and (part.name, part.path) == (statement.targets, "")
+    part = statement.term.ref
+    return part is not None and (part.name, part.path) == (statement.targets, "")
 
 
 def _depth(statement: Statement) -> int:
@@ -145,44 +160,31 @@ def comprehension(
     names = left_by(run, *run.left)
     if element.targets is not names[-1]:
         return None
-    parts = placed(element.term, LAMBDA)
     hints = {name.hint for name in names if name.is_given}
     if len(hints) == len(names):
-        return _made([loop], run, tuple(names), ["(", *parts], [")"])
+        return _made([loop], run, tuple(names), TUPLE_OF, element.term)
     made = list_of(names, draft, rest)
     take_items(names, made)
-    return _made([loop], run, made, ["[", *parts], ["]"])
+    return _made([loop], run, made, LIST, element.term)
 
 
 def _collection(loop: Loop, run: Run, one: Collection) -> Statement | None:
     """Write a list of containers, or a dict, that a loop fills with one item a turn."""
-    if n_items(one.item.parts) > 1:  # `features += [jnp.sin(x), jnp.cos(x)]`
+    if len(one.items) > 1:  # `features += [jnp.sin(x), jnp.cos(x)]`
         return None
-    item = Statement(Name("item"), one.item)
+    item = Statement(Name("item"), without_lead(one.items[0]))
     element = _element(Loop(loop.variables, loop.over, [*loop.body, item]))
     if element is None:
         return None
-    parts = placed(element.term, LAMBDA)
     if one.word:
-        return _made([loop], run, one.name, ["{", *one.word, ": ", *parts], ["}"])
-    if parts[0] != "*":
-        return _made([loop], run, one.name, ["[", *parts], ["]"])
-    inner = _inner(parts[1:])
-    return inner and _made([loop], run, one.name, *inner)
-
-
-def _inner(parts: Sequence[Part]) -> tuple[list[Part], list[Part]] | None:
-    """Split a comprehension behind its element: `[x * y for x in xs for y in ys]`."""
-    (whole,) = parts if len(parts) == 1 else (None,)
-    name = whole.resolved().name if type(whole) is Ref else None
-    made = list(name.folded.parts) if name is not None and name.folded else []
-    depth = 0
-    for place, part in enumerate(made):
-        text = part if type(part) is str else ""
-        if text == " for " and depth == 1:
-            return made[:place], made[place:]
-        depth += opened(text)
-    return None
+        pair = Term([*one.word.parts, ": ", *placed(element.term, LAMBDA)])
+        return _made([loop], run, one.name, DICT, pair)
+    if not one.items[0].is_starred:
+        return _made([loop], run, one.name, LIST, element.term)
+    inner = element.term.opened().group  # `[x * y for x in xs for y in ys]`
+    if inner is None or not inner.tail:
+        return None
+    return _made([loop], run, one.name, LIST, inner.items[0], inner=inner.tail)
 
 
 def _element(loop: Loop) -> Statement | None:
@@ -197,17 +199,34 @@ def _element(loop: Loop) -> Statement | None:
 
 
 def _made(
-    loops: Sequence[Loop], run: Run, targets: Names, parts: list[Part], end: list[Part]
+    loops: Sequence[Loop],
+    run: Run,
+    targets: Names,
+    kind: int,
+    element: Term,
+    before: Sequence[Part] = (),
+    inner: Sequence[Part] = (),
 ) -> Statement:
-    """Make the expression of a loop, and of those that are its only statements."""
-    whole, bound = [*parts], list[Name]()
+    """Make the expression of a loop, and of those that are its only statements.
+
+    Args:
+      loops: The loops, the outermost first.
+      run: The turns of that.
+      targets: What the expression is assigned to.
+      kind: What it makes.
+      element: What each turn makes.
+      before: What stands before its brackets.
+      inner: The loops inside of these that the element has already.
+    """
+    tail, bound = list[Part](), list[Name]()
     for loop in loops:
         several = loop.variables
         names = several if len(several) > 1 else several[0] if several else None
         variables = _target(names) if names is not None else ["_"]
-        whole += [" for ", *variables, " in ", *placed(loop.over, OR)]
+        tail += [" for ", *variables, " in ", *placed(loop.over, OR)]
         bound += flat(loop.variables)
-    made = _like(run, targets, Term([*whole, *end]).whole())
+    whole = Group(kind, items_of([element]), [*tail, *inner])
+    made = _like(run, targets, Term([*before, whole]).whole())
     for name in bound:
         name.uses += 1
     inside = [n for loop in loops for statement in loop.body for n in statement.bound]
@@ -229,9 +248,9 @@ def _target(names: Names) -> list[Part]:
     """Write the variables of a comprehension."""
     if isinstance(names, Name):
         return [Ref(names)]
-    parts: list[Part] = []
-    for name in names:
-        inner = _target(name)
-        inner = inner if isinstance(name, Name) else ["(", *inner, ")"]
-        parts += [*([", "] if parts else []), *inner]
-    return parts
+    items = [Term(_target(name)) for name in names]
+    nested = [
+        item if isinstance(name, Name) else Term([Group(PARENS, [item])])
+        for name, item in zip(names, items)
+    ]
+    return [Group(BARE, nested)]

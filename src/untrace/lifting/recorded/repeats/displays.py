@@ -7,20 +7,33 @@ Only values are collected that are used nowhere else.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.lists import terms_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import (
+    DICT,
+    KEY,
+    TUPLE_OF,
+    Group,
+    Name,
+    Part,
+    Ref,
+    Term,
+    attribute,
+    call,
+    dict_of,
+    display,
+    indexed,
+    joined,
+    placed,
+    update,
+    without_lead,
+)
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
-from untrace.syntax.precedence import ATOM, LAMBDA
-
-_QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
-_KEY = re.compile(rf"\d+|{_QUOTED.pattern}")
-_OPEN, _CLOSED = "([{", ")]}"
+from untrace.syntax.precedence import LAMBDA
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,18 +41,18 @@ class Display:
     """A list, tuple or dict of one item for every turn.
 
     Attributes:
-      brackets: Those around it.
+      kind: Which of these.
       head: What a list begins with that is of no turn.
       words: The keys, if it is a dict.
-      item: The item of the last turn.
+      items: What is of the last turn: one expression, mostly.
       locals: Which values of a turn it holds.
       key: What it has in common with a display of the same.
     """
 
-    brackets: str
-    head: tuple[Part, ...]
+    kind: int
+    head: tuple[Term, ...]
     words: tuple[str, ...]
-    item: tuple[Part, ...]
+    items: tuple[Term, ...]
     locals: frozenset[int]
     key: object
 
@@ -56,12 +69,12 @@ class Collection:
 
     name: Name
     display: Display
-    word: tuple[Part, ...]
+    word: Term | None
 
     @property
-    def item(self) -> Term:
+    def items(self) -> Sequence[Term]:
         """What a turn adds."""
-        return Term(list(self.display.item))
+        return self.display.items
 
 
 def collections_of(
@@ -81,16 +94,17 @@ def collections_of(
       word: Writes the key of a dict, if the loop has a variable for it.
     """
     found: list[Collection] = []
-    for display in _collected(run, draft, rest, Counter()):
-        key = word(display.words) if display.words else []
+    for one in _collected(run, draft, rest, Counter()):
+        key = word(one.words) if one.words else []
         if key is not None:
-            name = _name_of(display, run, draft)
-            found.append(Collection(name, display, tuple(key)))
+            name = _name_of(one, run, draft)
+            found.append(Collection(name, one, Term(key) if key else None))
     taken = [local for one in found for local in one.display.locals]
     run.left -= frozenset(taken)
     for one in found:
-        for parts in (one.display.item, one.word, one.display.head):
-            for ref in Term(list(parts)).refs():
+        word_of = [one.word] if one.word is not None else []
+        for term in (*one.items, *word_of, *one.display.head):
+            for ref in term.refs():
                 ref.name.uses += 1
     return found
 
@@ -99,21 +113,24 @@ def put_into(collections: Sequence[Collection], loop: Loop) -> list[Statement]:
     """Let a loop fill lists and dicts; return the statements before it."""
     begins: list[Statement] = []
     for one in collections:
-        parts: list[Part] = [Ref(one.name, "", ATOM)]
-        item = placed(one.item, LAMBDA)
-        if one.word:
-            parts += ["[", *one.word, "] = ", *item]
-        elif n_items(one.item.parts) > 1:
-            parts += [" += [", *item, "]"]
-        elif type(item[0]) is str and item[0].startswith("*"):
-            parts += [" += ", item[0][1:], *item[1:]]
-        else:
-            parts += [".append(", *item, ")"]
-        loop.body.append(Statement(None, Term(parts), is_effect=True))
+        whole = Term([Ref(one.name)])
+        loop.body.append(Statement(None, _added(whole, one), is_effect=True))
         one.name.uses += 1
-        empty: list[Part] = ["{}"] if one.word else ["[", *one.display.head, "]"]
-        begins.append(Statement(one.name, Term(empty), is_start=True))
+        empty = dict_of([]) if one.word else display("[]", one.display.head)
+        begins.append(Statement(one.name, empty, is_start=True))
     return begins
+
+
+def _added(whole: Term, one: Collection) -> Term:
+    """Write what adds the items of a turn to a list or dict."""
+    first = one.items[0]
+    if one.word:
+        return update(indexed(whole, [one.word]), first)
+    if len(one.items) > 1:
+        return Term([*whole.parts, " += ", *display("[]", one.items).parts])
+    if first.is_starred:
+        return Term([*whole.parts, " += ", *placed(without_lead(first), LAMBDA)])
+    return call(attribute(whole, "append"), [first])
 
 
 def are_collected(run: Run, draft: Draft, rest: Sequence[Statement]) -> bool:
@@ -139,12 +156,15 @@ def _collected(
     found: dict[object, Display] = {}
     counts: Counter[int] = Counter()
     for term in terms_of(draft, rest):
-        for _, _, display in _displays(term.parts, run.n_turns, owners):
-            outer = Term([*display.head, *display.item]).refs()
+        for group in term.groups():
+            one = _display(group, run.n_turns, owners)
+            if one is None:
+                continue
+            outer = [ref for item in (*one.head, *one.items) for ref in item.refs()]
             if any(id(ref.name) in later for ref in outer):
                 continue
-            found.setdefault(display.key, display)
-            counts.update(_locals(display.item, owners))
+            found.setdefault(one.key, one)
+            counts.update(_locals(one.items, owners))
     turns = [names_in(turn) for turn in run.turns]
     uses = [[name.uses - inside[id(name)] for name in names] for names in turns]
     whole = [
@@ -168,30 +188,31 @@ def write_collected(
         return
     left = frozenset([i for one in collections for i in one.display.locals])
     owners = _owners(run, left)
+
+    def changed(group: Group) -> Sequence[Part]:
+        one = _display(group, run.n_turns, owners)
+        name = made.get(one.key) if one is not None else None
+        if name is None:
+            return [group]
+        for ref in Term([group]).refs():
+            ref.name.uses -= 1
+        name.uses += 1
+        whole = Term([Ref(name)])
+        is_tuple = group.kind == TUPLE_OF
+        return (call(Term(["tuple"]), [whole]) if is_tuple else whole).parts
+
     for term in terms_of(draft, rest):
-        found = list(_displays(term.parts, run.n_turns, owners))
-        for start, stop, display in reversed(found):
-            name = made.get(display.key)
-            if name is None:
-                continue
-            for part in term.parts[start:stop]:
-                if type(part) is Ref:
-                    part.resolved().name.uses -= 1
-            whole: list[Part] = [Ref(name, "", ATOM)]
-            is_tuple = display.brackets == "()"
-            term.parts[start:stop] = ["tuple(", *whole, ")"] if is_tuple else whole
-            name.uses += 1
+        term.map_groups(changed)
 
 
 def _name_of(display: Display, run: Run, draft: Draft) -> Name:
     """Name what is collected as the program did."""
     turns = [names_in(turn) for turn in run.turns]
     ids = {id(names[local]) for names in turns for local in display.locals}
-    ids |= {id(ref.name) for ref in Term(list(display.head)).refs()}
+    ids |= {id(ref.name) for item in display.head for ref in item.refs()}
     known = draft.collections.get(frozenset(ids))
     made = Name(known or ("values" if display.words else "items"), known is not None)
-    n_head = n_items(display.head) if display.head else 0
-    n_held = n_head + run.n_turns * n_items(display.item)
+    n_held = len(display.head) + run.n_turns * len(display.items)
     made.held = dict.fromkeys(display.words) or [None] * n_held
     return made
 
@@ -206,103 +227,66 @@ def _owners(run: Run, left: frozenset[int]) -> dict[int, tuple[int, int]]:
     }
 
 
-def _displays(
-    parts: Sequence[Part], n_turns: int, owners: dict[int, tuple[int, int]]
-) -> Iterator[tuple[int, int, Display]]:
-    """Yield where parts of an expression are displays of one item for every turn."""
-    for start, part in enumerate(parts):
-        if type(part) is not str or part not in ("(", "[", "{"):
-            continue
-        if _is_call(parts[:start], part):
-            continue
-        for first in _firsts(parts, start, owners):
-            found = _found_at(parts, start, first, n_turns, owners)
-            if found is not None:
-                yield start, *found
-                break
-
-
-def _firsts(
-    parts: Sequence[Part], start: int, owners: dict[int, tuple[int, int]]
-) -> Iterator[int]:
-    """Yield where the items of the turns may begin: first, or after some of no turn."""
-    yield start + 1
-    pending: list[str] = []
-    for position in range(start + 1, len(parts) if parts[start] != "{" else 0):
-        part = parts[position]
-        if type(part) is Ref and id(part.resolved().name) in owners:
-            return
-        if part == ", " and not pending:
-            yield position + 1
-        if not _closes(part, pending):
-            return
-
-
-def _found_at(
-    parts: Sequence[Part],
-    start: int,
-    first: int,
-    n_turns: int,
-    owners: dict[int, tuple[int, int]],
-) -> tuple[int, Display] | None:
-    """Return the display whose items begin at a place, and where it ends."""
-    head = parts[start + 1 : first - 1]
-    for width in range(1, (len(parts) - first) // n_turns + 1):
-        if parts[first + width : first + 1 + width] != [", "]:
-            continue
-        stop = first + n_turns * (width + 1)
-        items = [list(parts[first + t * (width + 1) :][:width]) for t in range(n_turns)]
-        end = parts[stop - 1 : stop]
-        display = _display(str(parts[start]), end, items, owners, head)
-        if display is not None:
-            return stop, display
+def _display(
+    group: Group, n_turns: int, owners: dict[int, tuple[int, int]]
+) -> Display | None:
+    """Return what a group is as a display of one item, or a few, for every turn, if it is."""
+    if not group.is_display:
+        return None
+    n_others = 0 if group.kind == DICT else len(group.items)
+    for n_head, item in enumerate(group.items[: n_others + 1]):
+        if (len(group.items) - n_head) % n_turns == 0:
+            made = _display_behind(n_head, group, n_turns, owners)
+            if made is not None:
+                return made
+        if any(id(ref.name) in owners for ref in item.refs()):
+            break
     return None
 
 
-def _is_call(before: Sequence[Part], bracket: str) -> bool:
-    """Whether a bracket is that of a call or of an index, by what is before it."""
-    last = before[-1] if before and bracket != "{" else ""
-    return type(last) is not str or last[-1:].isalnum() or last[-1:] in ("_", ")", "]")
-
-
-def _display(
-    bracket: str,
-    end: Sequence[Part],
-    items: Sequence[list[Part]],
-    owners: dict[int, tuple[int, int]],
-    head: Sequence[Part],
+def _display_behind(
+    n_head: int, group: Group, n_turns: int, owners: dict[int, tuple[int, int]]
 ) -> Display | None:
-    """Return the display of some items; None if they are not alike, or plain values."""
-    closing = _CLOSED[_OPEN.index(bracket)]
-    if list(end) != [closing] or len({len(item) for item in items}) != 1:
-        return None
+    """Return the display whose items begin behind some that are of no turn.
+
+    Returns:
+      It; None if items are not alike, or plain values.
+    """
+    head, rest = group.items[:n_head], group.items[n_head:]
+    n = len(rest) // n_turns
+    turns = [rest[turn * n : (turn + 1) * n] for turn in range(n_turns)]
     words: list[str] = []
-    if bracket == "{":
-        for item in items:
-            key = item.pop(0)
-            is_word = isinstance(key, str) and _KEY.fullmatch(key[:-2])
-            if not isinstance(key, str) or not is_word or key[-2:] != ": ":
-                return None
-            words.append(key[:-2])
-    elif len(items[0]) == 1:
+    if group.kind == DICT:
+        leads = [item.lead for item in rest]
+        words = [lead.word for lead in leads if lead and lead.kind == KEY]
+        if n > 1 or len(words) < len(rest) or not all(map(_is_literal, words)):
+            return None
+        turns = [[without_lead(item)] for item in rest]
+    elif n == 1 and len(turns[0][0].tokens()) == 1 and turns[0][0].lead is None:
         return None
-    if bracket == "{" and n_items(items[0]) > 1:
+    shapes = {_shape(items, turn, owners): None for turn, items in enumerate(turns)}
+    found = frozenset(_locals(turns[-1], owners))
+    if len(shapes) != 1 or not found:
         return None
-    shapes = {_shape(item, turn, owners): None for turn, item in enumerate(items)}
-    found = frozenset(_locals(items[-1], owners))
-    if len(shapes) != 1 or not found or not _is_balanced(items[0]):
-        return None
-    last = tuple(items[-1])
-    key = bracket, tuple(words), _shape(head, 0, owners), *shapes
-    return Display(bracket + closing, tuple(head), tuple(words), last, found, key)
+    key = group.kind, tuple(words), _shape(head, 0, owners), *shapes
+    last = tuple(turns[-1])
+    return Display(group.kind, tuple(head), tuple(words), last, found, key)
+
+
+def _is_literal(key: str) -> bool:
+    """Whether the text of a key is a string or an integer."""
+    return key.isdecimal() or key[0] in _QUOTES
+
+
+_QUOTES = ("'", '"')
 
 
 def _shape(
-    item: Sequence[Part], turn: int, owners: dict[int, tuple[int, int]]
+    items: Sequence[Term], turn: int, owners: dict[int, tuple[int, int]]
 ) -> object:
     """Return what the items of all turns have to have in common."""
-    shape: list[object] = []
-    for part in item:
+    shape: list[object] = [len(items)]
+    for part in joined(items).tokens():
         if type(part) is not Ref:
             shape.append(part)
             continue
@@ -313,41 +297,7 @@ def _shape(
     return tuple(shape)
 
 
-def _locals(item: Sequence[Part], owners: dict[int, tuple[int, int]]) -> Iterator[int]:
-    for part in item:
-        if type(part) is Ref and id(part.resolved().name) in owners:
-            yield owners[id(part.resolved().name)][1]
-
-
-def n_items(item: Sequence[Part]) -> int:
-    """Count the expressions in parts of a display."""
-    text = _QUOTED.sub("", "".join(part for part in item if type(part) is str))
-    depth, count = 0, 1
-    for char in text:
-        depth += (char in _OPEN) - (char in _CLOSED)
-        count += char == "," and depth == 0
-    return count
-
-
-def opened(text: str) -> int:
-    """Count the brackets that a text opens and does not close."""
-    chars = _QUOTED.sub("", text)
-    return sum((char in _OPEN) - (char in _CLOSED) for char in chars)
-
-
-def _is_balanced(item: Sequence[Part]) -> bool:
-    """Whether every bracket that is opened in an item is closed there."""
-    pending: list[str] = []
-    return all(_closes(part, pending) for part in item) and not pending
-
-
-def _closes(part: Part, pending: list[str]) -> bool:
-    """Read the brackets of a part; tell whether it closes none but those pending."""
-    for char in _QUOTED.sub("", part) if type(part) is str else "":
-        if char in _OPEN:
-            pending.append(char)
-        elif char in _CLOSED:
-            if pending[-1:] != [_OPEN[_CLOSED.index(char)]]:
-                return False
-            pending.pop()
-    return True
+def _locals(items: Sequence[Term], owners: dict[int, tuple[int, int]]) -> Iterator[int]:
+    for ref in (ref for item in items for ref in item.refs()):
+        if id(ref.name) in owners:
+            yield owners[id(ref.name)][1]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.slots import plain_text
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Statement
 from untrace.parsing import parse
 
@@ -34,14 +34,14 @@ class Completion:
       made: The statement.
       before: Where it belongs.
       reader: The statement of the first turn that has a number in its place,
-      parts: and its parts with the new name.
+      term: and its expression with the new name.
       number: The number.
     """
 
     made: Statement
     before: Statement
     reader: Statement
-    parts: list[Part]
+    term: Term
     number: Term
 
     def undo(self) -> None:
@@ -83,7 +83,7 @@ def with_completions(
         made += [one.made for one in completions if one.before is statement]
         made.append(statement)
     for one in completions:
-        one.reader.term = Term(one.parts, one.reader.term.level)
+        one.reader.term = one.term
     return made
 
 
@@ -91,7 +91,7 @@ def _makers(
     statements: Sequence[Statement], first: int, later: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the parts of a statement that are made after its first turn, and by what."""
-    for place, part in enumerate(statements[later].term.parts):
+    for place, part in enumerate(statements[later].term.tokens()):
         if type(part) is Ref and not part.path:
             for maker in range(later - 1, first, -1):
                 if statements[maker].targets is part.resolved().name:
@@ -105,7 +105,7 @@ def _completion(
 ) -> Completion | None:
     first, later, place, maker = where
     reader, made = statements[first], statements[maker]
-    mine, other = reader.term.parts, statements[later].term.parts
+    mine, other = reader.term.tokens(), statements[later].term.tokens()
     n_after = len(other) - place - 1
     middle = mine[place : len(mine) - n_after]
     rest = [*mine[:place], *mine[len(mine) - n_after :]]
@@ -113,30 +113,31 @@ def _completion(
         return None
     if not all(map(_is_alike, rest, [*other[:place], *other[place + 1 :]])):
         return None
-    begin = _begin(made.term.parts, middle)
+    begin = _begin(made.term.tokens(), middle)
     ends = [n for n in range(first + 1) if sites[n] == sites[maker + 1]]
     if begin is None or not ends or not isinstance(made.targets, Name):
         return None
     name = Name(made.targets.hint, uses=1)
-    term = Term(
-        [begin if type(part) is Ref else part for part in made.term.parts],
-        made.term.level,
-    )
+    tokens = made.term.tokens()
+    term = made.term.of_parts([[begin if type(t) is Ref else t] for t in tokens])
     new = Statement(name, term, site=made.site, trail=made.trail, turn=reader.turn)
     new.roles, new.context = made.roles, reader.context
     part = other[place]
     assert type(part) is Ref
-    parts = [*mine[:place], Ref(name, "", part.level), *mine[len(mine) - n_after :]]
-    return Completion(new, statements[ends[-1]], reader, parts, Term(middle))
+    pieces: list[list[Part]] = [[token] for token in mine]
+    pieces[place : len(mine) - n_after] = [[] for _ in middle]
+    pieces[place] = [Ref(name, "", part.level)]
+    read = reader.term.of_parts(pieces)
+    return Completion(new, statements[ends[-1]], reader, read, Term([*middle]))
 
 
-def _is_alike(mine: Part, other: Part) -> bool:
+def _is_alike(mine: Token, other: Token) -> bool:
     if type(mine) is Ref or type(other) is Ref:
         return type(mine) is type(other)
     return plain_text(mine) == plain_text(other)
 
 
-def _begin(parts: Sequence[Part], number: Sequence[Part]) -> str | None:
+def _begin(parts: Sequence[Token], number: Sequence[Token]) -> str | None:
     """Return what a value begins as that an expression makes a number of."""
     if sum(type(part) is Ref for part in parts) != 1 or any(
         type(part) is Ref for part in number
@@ -150,7 +151,7 @@ def _begin(parts: Sequence[Part], number: Sequence[Part]) -> str | None:
     return None
 
 
-def _value(parts: Sequence[Part]) -> float | None:
+def _value(parts: Sequence[Token]) -> float | None:
     """Return the value of arithmetic on numbers; None if it is none."""
     texts = [p.number if type(p) is Global else str(p) for p in parts]
     try:

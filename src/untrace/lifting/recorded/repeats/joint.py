@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import Name, Ref, Term
+from untrace.lifting.recorded.terms import joined as joined_terms
 from untrace.lifting.recorded.tree import Statement, defined, flat
-from untrace.syntax.precedence import LAMBDA
 
 
 def assigned_at_once(
@@ -106,16 +106,16 @@ def joined(
         return list(body)
     statements, first = (s[group.start : group.stop] for s in (body, turn))
     finals: list[Name] = []
-    parts: list[Part] = []
+    made_at_once: list[Term] = []
     for statement, begin in zip(statements, first):
         name = statement.targets
         assert isinstance(name, Name)
         if _is_used(begin, first):
             name.folded = statement.term
             continue
-        parts += [*([", "] if finals else []), *placed(statement.term, LAMBDA)]
+        made_at_once.append(statement.term)
         finals.append(name)
-    made = Statement(tuple(finals), Term(parts))
+    made = Statement(tuple(finals), joined_terms(made_at_once))
     made.comment, made.origin = statements[0].comment, statements[0].origin
     made.remarks = tuple([one for s in statements for one in s.remarks])
     return [*body[: group.start], made, *body[group.stop :]]

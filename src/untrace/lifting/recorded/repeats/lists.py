@@ -6,15 +6,25 @@ used alone is an item of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display
+from untrace.lifting.recorded.terms import (
+    LIST,
+    Group,
+    Name,
+    Part,
+    Ref,
+    Term,
+    attribute,
+    call,
+    display,
+    starred,
+)
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.syntax.names import identifier
-from untrace.syntax.precedence import ATOM, LAMBDA
 
 
 def leave(
@@ -54,7 +64,7 @@ def leave(
         place = [last in flat(statement.targets) for statement in loop.body].index(True)
         if _is_only_last(run, local, names, begin):
             last = _read_from_list(last, made, loop.body[place])
-        append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
+        append = _appended(made, last)
         loop.body.insert(place + 1, Statement(None, append, is_effect=True))
         first = [Term([Ref(name)]) for name in begin]
         begins.append(Statement(made, display("[]", first), is_start=True))
@@ -66,7 +76,7 @@ def leave(
 def _append(made: Name, path: str, last: Name, loop: Loop) -> Statement:
     """Let a loop append a part of what each turn makes; return the statement before it."""
     made.uses, last.uses = made.uses + 1, last.uses + 1
-    append = Term([Ref(made), ".append(", Ref(last, path, LAMBDA), ")"])
+    append = _appended(made, last, path)
     place = [last in flat(statement.targets) for statement in loop.body].index(True)
     loop.body.insert(place + 1, Statement(None, append, is_effect=True))
     return Statement(made, display("[]", []), is_start=True)
@@ -77,18 +87,31 @@ def _listed_parts(names: Sequence[Name], terms: Sequence[Term]) -> Sequence[str]
 
     That of the last turn may be read elsewhere, too.
     """
-    width = 2 * len(names) - 1
-    found: list[str] = []
-    for term in terms:
-        for start, part in enumerate(term.parts):
-            ref = part.resolved() if type(part) is Ref else None
-            stretch = term.parts[start : start + width]
-            if ref is not None and ref.path and ref.name is names[0]:
-                found += [ref.path] * (
-                    len(stretch) == width and _lists(stretch, names, ref.path)
-                )
+    found = [
+        path
+        for term in terms
+        for row in _rows(term, len(names))
+        if (path := _path(row[0])) and _lists(row, names, path)
+    ]
     is_all = all(_count(name, terms) == len(found) for name in names[:-1])
     return list(dict.fromkeys(found)) if is_all else ()
+
+
+def _path(item: Term) -> str:
+    """Return which part of a name an item is; "" if it is all of it, or none."""
+    return item.ref.resolved().path if item.ref is not None else ""
+
+
+def _rows(term: Term, width: int) -> Iterator[Sequence[Term]]:
+    """Yield all that stands side by side in an expression, so many at once."""
+    for group in term.groups():
+        for start in range(len(group.items) - width + 1):
+            yield group.items[start : start + width]
+
+
+def _appended(made: Name, last: Name, path: str = "") -> Term:
+    """Write `ys.append(y)`."""
+    return call(attribute(Term([Ref(made)]), "append"), [Term([Ref(last, path)])])
 
 
 def _is_only_last(
@@ -133,12 +156,7 @@ def _kept_first(
     if begin is names[-1]:  # the variable of a loop around this one
         return None
     terms = terms_of(draft, rest)
-    width = 2 * len(names) - 1
-    if any(
-        _lists(term.parts[start : start + width], names)
-        for term in terms
-        for start in range(len(term.parts) - width + 1)
-    ):
+    if _are_listed(names, terms):
         return None
     counts = [_count(name, terms) for name in (begin, *names[:-1])]
     return begin if counts[0] and len(set(counts)) == 1 else None
@@ -161,7 +179,7 @@ def _keep_begins(
     _take(first, "[0]", made, terms_of(draft, rest))
     take_items(earlier, made, 1)
     made.uses, last.uses = made.uses + 1, last.uses + 1
-    append = Term([Ref(made), ".append(", Ref(last, "", LAMBDA), ")"])
+    append = _appended(made, last)
     loop.body.insert(0, Statement(None, append, is_effect=True))
     return Statement(made, display("[]", []), is_start=True)
 
@@ -202,12 +220,7 @@ def _begin(
     whole = [known[key] for key in keys[0] if key in known and key not in later]
     if len(whole) != len(keys[0]):
         return []
-    width = 2 * len(whole) - 1
-    is_used = any(
-        _lists(term.parts[start : start + width], whole)
-        for term in terms
-        for start in range(len(term.parts) - width + 1)
-    )
+    is_used = _are_listed(whole, terms)
     if is_used:
         draft.lists.setdefault(keys[0], known_lists[keys[0]])
     return whole[: -len(names)] if is_used else []
@@ -223,9 +236,9 @@ def take_items(names: Iterable[Name], made: Name, start: int = 0) -> None:
 def take_variables(lists: Sequence[Name], rest: Sequence[Statement]) -> None:
     """Let lists be the variables that only hold them after the loop."""
     for statement in rest:
-        parts, variable = statement.term.parts, statement.targets
-        ref = parts[0].resolved() if parts and type(parts[0]) is Ref else None
-        if ref is None or len(parts) > 1 or ref.path or ref.name not in lists:
+        part, variable = statement.term.ref, statement.targets
+        ref = part.resolved() if part is not None else None
+        if ref is None or ref.path or ref.name not in lists:
             continue
         if isinstance(variable, Name) and statement.loop is None:
             if variable.is_given:
@@ -237,24 +250,32 @@ def take_variables(lists: Sequence[Name], rest: Sequence[Statement]) -> None:
 
 def _take(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
     """Take a value that has another name, too, from a list."""
+
+    def changed(part: Ref) -> Part:
+        ref = part.resolved()
+        if ref.name is not name:
+            return part
+        name.uses, made.uses = name.uses - 1, made.uses + 1
+        return Ref(made, item + ref.path, ref.level)
+
     for term in terms:
-        for position, part in enumerate(term.parts):
-            ref = part.resolved() if type(part) is Ref else None
-            if ref is not None and ref.name is name:
-                term.parts[position] = Ref(made, item + ref.path, ref.level)
-                name.uses, made.uses = name.uses - 1, made.uses + 1
+        term.map_refs(changed)
 
 
 def take_from_end(ends: Sequence[tuple[Name, str, int]], terms: Sequence[Term]) -> None:
     """Write `layers[-1]` for the last item of a list of which a loop takes the others."""
-    for term in terms:
-        for position, part in enumerate(term.parts):
-            ref = part.resolved() if type(part) is Ref else None
-            for name, path, last in ends:
-                item = f"{path}[{last}]"
-                if ref is not None and ref.name is name and ref.path.startswith(item):
-                    rest = f"{path}[-1]{ref.path.removeprefix(item)}"
-                    term.parts[position] = Ref(name, rest, ref.level)
+
+    def changed(part: Ref) -> Part:
+        ref = part.resolved()
+        for name, path, last in ends:
+            item = f"{path}[{last}]"
+            if ref.name is name and ref.path.startswith(item):
+                rest = f"{path}[-1]{ref.path.removeprefix(item)}"
+                part = Ref(name, rest, ref.level)
+        return part
+
+    for term in terms if ends else ():
+        term.map_refs(changed)
 
 
 def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
@@ -265,39 +286,36 @@ def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
 
 def _write_whole(term: Term, names: Sequence[Name], made: Name, path: str = "") -> None:
     """Write a list where an expression lists its items, one after the other."""
-    parts, width = term.parts, 2 * len(names) - 1
-    start = 0
-    while start + width <= len(parts):
-        stop = start + width
-        if _lists(parts[start:stop], names, path):
-            around = parts[start - 1 : start], parts[stop : stop + 1]
-            is_display = not _is_applied(parts[: start - 1])
-            if around == (["["], ["]"]) and is_display:
-                parts[start - 1 : stop + 1] = [Ref(made)]
-            elif around == (["("], [")"]) and is_display:
-                parts[start - 1 : stop + 1] = ["tuple(", Ref(made), ")"]
-            else:
-                parts[start:stop] = ["*", Ref(made, "", ATOM)]
+    n = len(names)
+    listed = Term([Ref(made)])
+
+    def changed(group: Group) -> Sequence[Part]:
+        items, start = group.items, -1
+        while (start := start + 1) + n <= len(items):
+            if not _lists(items[start : start + n], names, path):
+                continue
             made.uses += 1
             for name in names:
                 name.uses -= 1
-        start += 1
+            if len(items) == n and group.is_display:
+                is_list = group.kind == LIST
+                made_of = listed if is_list else call(Term(["tuple"]), [listed])
+                return made_of.parts
+            items[start : start + n] = [starred(listed)]
+        return [group]
+
+    term.map_groups(changed)
 
 
-def _lists(parts: Sequence[Part], names: Sequence[Name], path: str = "") -> bool:
-    """Whether parts of an expression are names, or parts of them, with commas between."""
-    refs = [part.resolved() if type(part) is Ref else None for part in parts[::2]]
-    return all(comma == ", " for comma in parts[1::2]) and all(
+def _are_listed(names: Sequence[Name], terms: Sequence[Term]) -> bool:
+    """Whether some names stand side by side, in this order."""
+    return any(_lists(r, names) for term in terms for r in _rows(term, len(names)))
+
+
+def _lists(items: Sequence[Term], names: Sequence[Name], path: str = "") -> bool:
+    """Whether items are names, or parts of them."""
+    refs = [item.ref.resolved() if item.ref is not None else None for item in items]
+    return all(
         ref is not None and ref.name is name and ref.path == path
         for ref, name in zip(refs, names)
     )
-
-
-def _is_applied(before: Sequence[Part]) -> bool:
-    """Whether a bracket is that of a call or of an index, by what is before it."""
-    if not before:
-        return False
-    last = before[-1]
-    if type(last) is not str:
-        return True
-    return last[-1:].isalnum() or last[-1:] in ("_", ")", "]")

@@ -30,7 +30,20 @@ from untrace.lifting.recorded.repeats.slots import (
     after_index,
     first_parts,
 )
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, display
+from untrace.lifting.recorded.terms import (
+    PARENS,
+    TUPLE_OF,
+    Global,
+    Group,
+    Name,
+    Part,
+    Ref,
+    Term,
+    attribute,
+    call,
+    display,
+    indexed,
+)
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
 from untrace.syntax.text import quote
@@ -54,6 +67,8 @@ class Header:
         self.program = ProgramTurns(run.turns)
         self.tuples: dict[int, int] = {}
         """How many items the variables have that are tuples, by their names."""
+        self._values: dict[tuple[int, str, tuple[str, ...]], Ref] = {}
+        """The dicts whose values variables are, by the keys of these."""
         self._wholes = self._used_wholes()
         self.ends: list[tuple[Name, str, int]] = []
         """The lists of which all items but the last are taken, with their length."""
@@ -73,7 +88,7 @@ class Header:
             self.ends.append((whole.name, whole.path, max(indices) + 1))
         over = Term([Ref(whole.name, whole.path + (bounds or ""))])
         if slot.step < 0:
-            over = Term(["reversed(", *over.parts, ")"])
+            over = call(Term(["reversed"]), [over])
         names = () if key in self._wholes else self.program.parts(items)
         if names and bounds is not None:
             return [self._part(key, names, over, rest, ref.level)]
@@ -85,7 +100,7 @@ class Header:
             name = self._variable(key, hint, over)
             name.held = items[-1] if are_alike(items) else None
             return [Ref(name, rest, ref.level)]
-        return [whole, "[", self._index(indices), f"]{rest}"]
+        return self._item(whole, [self._index(indices)], rest)
 
     def _item_hint(
         self, owner: Name, container: str, items: Sequence[Any], indices: Sequence[int]
@@ -146,22 +161,29 @@ class Header:
         is_all = type(held) is dict and list(held) == words == sorted(words)
         value = self.program.named([held[word] for word in words]) if is_all else ""
         if value and self._is_over_items():
-            over = Term([whole, ".values()"])
-            name = self._variable((id(owner), container, tuple(keys)), value, over)
+            key = id(owner), container, tuple(keys)
+            over = call(attribute(Term([whole]), "values"), [])
+            name = self._variable(key, value, over)
+            self._values[key] = whole
             return [Ref(name, rest, ref.level)]
         over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
         # Traced, a dict is in the order of its keys; the caller's may be in another one.
-        over = Term(["sorted(", whole, ")"]) if is_all else over
+        over = call(Term(["sorted"]), [Term([whole])]) if is_all else over
         hint = self.program.named(words)
         numbered = None if hint else numbered_words(words)
         if numbered is not None and self.program.named(numbered.numbers):
             begin, end = numbered.around
             index = self._index(numbered.numbers)
-            return [whole, f'[f"{begin}{{', index, f'}}{end}"]{rest}']
+            return self._item(whole, [f'f"{begin}{{', index, f'}}{end}"'], rest)
         if not hint and (made := self._made_word(words)) is not None:
-            return [whole, "[", *made, f"]{rest}"]
+            return self._item(whole, made, rest)
         name = self._variable(tuple(keys), hint or ("key" if value else NAME), over)
-        return [whole, "[", Ref(name), f"]{rest}"]
+        return self._item(whole, [Ref(name)], rest)
+
+    def _item(self, whole: Ref, key: Sequence[Part], rest: str) -> list[Part]:
+        """Write what stands under a key, and what is taken from that."""
+        made = indexed(Term([whole]), [Term([*key])])
+        return [*made.parts, *([rest] if rest else [])]
 
     def _is_over_items(self) -> bool:
         """Whether the program's code takes the values of a dict where the loop is."""
@@ -199,7 +221,7 @@ class Header:
         keys = tuple([f"[{word}]" for word in words])
         return [Ref(self._variable(keys, NAME, Term([f"({', '.join(words)})"])))]
 
-    def function(self, slot: Slot) -> Part:
+    def function(self, slot: Slot) -> Ref:
         """Write the function of a turn, of those that the program's loop is over."""
         called = slot.functions[: self.run.n_turns]
         over = display("()", [Term([one]) for one in called])
@@ -237,7 +259,7 @@ class Header:
             return self.key(ref, slot)
         owner, _ = self.run.origin(ref)
         tree = self._container(ref, owner, slot.numbers[0])
-        over = Term([Global("jax"), ".tree.leaves(", tree, ")"])
+        over = call(Term([Global("jax"), ".tree.leaves"]), [Term([tree])])
         hint = self.program.named(leaves_of(owner, slot.numbers[0])) or LEAF
         name = self._variable((id(owner), *slot.numbers), hint, over)
         return [Ref(name, "", ref.level)]
@@ -290,7 +312,7 @@ class Header:
         hint = self.program.named(plain)
         if not (hint or roles) and (counted := self.program.counted_from(plain)):
             made = self._counted(counted)
-            return made if is_alone else ["(", *made, ")"]
+            return made if is_alone else [Group(PARENS, [Term(made)])]
         found = None if hint or roles else self.program.tuple_of(plain)
         if found is not None:
             return [self._item_of_tuple(*found)]
@@ -298,7 +320,7 @@ class Header:
         scaled = self.program.scaled_from(plain) if is_long and not hint else None
         if scaled is not None:
             made = self._scaled(scaled)
-            return made if is_alone else ["(", *made, ")"]
+            return made if is_alone else [Group(PARENS, [Term(made)])]
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         over = Term([f"({', '.join(numbers)})"])
         if all(map(str.isdecimal, numbers)):
@@ -326,31 +348,27 @@ class Header:
         self.tuples[id(variable)] = len(held[0])
         return Ref(variable, f"[{position}]")
 
-    def whole_tuples(self, parts: Sequence[Part]) -> list[Part]:
+    def whole_tuple(self, group: Group) -> Sequence[Part]:
         """Write `corner` where all of a tuple is written, `(corner[0], corner[1])`."""
-        made: list[Part] = []
-        position = 0
-        while position < len(parts):
-            part = parts[position]
-            n = self.tuples.get(id(part.name), 0) if type(part) is Ref else 0
-            stop = position + 2 * n - 1
-            before, after = (made or [""])[-1], parts[stop : stop + 1] or [""]
-            if n and _is_display(before, after[0]) and _is_tuple(parts[position:stop]):
-                assert type(part) is Ref and type(before) is str
-                made[-1] = before[:-1]
-                text = str(after[0])[1:]
-                made += [Ref(part.name, "", ATOM), text]
-                position = stop + 1
-                continue
-            made.append(part)
-            position += 1
-        return made
+        refs = [item.ref for item in group.items]
+        first = refs[0] if refs and group.kind == TUPLE_OF else None
+        n = self.tuples.get(id(first.name), 0) if first is not None else 0
+        is_whole = n == len(refs) and all(
+            ref is not None
+            and first is not None
+            and ref.name is first.name
+            and ref.path == f"[{position}]"
+            for position, ref in enumerate(refs)
+        )
+        is_whole = is_whole and first is not None
+        return [Ref(first.name, "", ATOM) if first and is_whole else group]
 
     def _scaled(self, scaled: ScaledFrom) -> list[Part]:
         """Write a number that is computed of a variable of the loop: `i / n`, `i * 0.1`."""
         variable: list[Part] = [self._index(scaled.held)]
         if scaled.offset:
-            variable = ["(", *variable, f" + {scaled.offset})"]
+            offset = Term([*variable, f" + {scaled.offset}"])
+            variable = [Group(PARENS, [offset])]
         end = self._end(scaled.operand)
         operand = end.parts if end is not None else [str(scaled.operand)]
         written = {"i": variable, "n": operand}
@@ -371,30 +389,29 @@ class Header:
         self._order_items()
         count = self._count()
         names: list[Names] = []
-        parts: list[Part] = []
+        taken: list[Term] = []
         self._name_item()
         for name, term in self.items.values():
             if name is not count:
-                parts += [*([", "] if names else []), *term.parts]
+                taken.append(term)
                 names.append(name)
         if not names:
             return (), self._rounds()
-        if parts == self._plain_rounds():
+        if [one.parts for one in taken] == [self._plain_rounds()]:
             return tuple(names), self._rounds()
-        if len(names) > 1:
-            parts = ["zip(", *parts, ")"]
+        over = call(Term(["zip"]), taken) if len(names) > 1 else taken[0]
         if count is None:
-            return tuple(names), Term(parts)
+            return tuple(names), over
         inner = names[0] if len(names) == 1 else tuple(names)
-        return (count, inner), Term(["enumerate(", *parts, ")"])
+        return (count, inner), call(Term(["enumerate"]), [over])
 
     def _join_items(self) -> None:
         """Take the key with the value of a dict, `for k, v in params.items()`."""
-        for key, (value, over) in list(self.items.items()):
-            found = key[2] if type(key) is tuple and len(key) == 3 else None
-            if over.parts[-1] == ".values()" and found in self.items:
-                name, _ = self.items.pop(found)
-                items = Term([*over.parts[:-1], ".items()"])
+        for key, whole in self._values.items():
+            _, _, keys = key
+            if keys in self.items:
+                (value, _), (name, _) = self.items[key], self.items.pop(keys)
+                items = call(attribute(Term([whole]), "items"), [])
                 self.items[key] = (name, value), items
 
     def _order_items(self) -> None:
@@ -433,28 +450,9 @@ class Header:
     def _rounds(self) -> Term:
         """Count the turns, to the integer that the program counts to."""
         end = self._end(self.run.n_turns)
-        return Term(["range(", *end.parts, ")"] if end else self._plain_rounds())
+        return call(Term(["range"]), [end]) if end else Term(self._plain_rounds())
 
     def _end(self, end: float) -> Term | None:
         """Refer to the integer that the program's loop counts to, if it is this one."""
         name = self.program.counted_to(end) if type(end) is int else ""
         return self.draft.counted_to(int(end), name) if name else None
-
-
-def _is_display(before: Part, after: Part) -> bool:
-    """Whether what stands between two parts is in the brackets of a tuple."""
-    if type(before) is not str or type(after) is not str:
-        return False
-    is_call = before[-2:-1].isalnum() or before[-2:-1] in ("_", ")", "]")
-    return before.endswith("(") and after.startswith(")") and not is_call
-
-
-def _is_tuple(parts: Sequence[Part]) -> bool:
-    """Whether parts are all items of one name, in order."""
-    refs = [part for part in parts[::2] if type(part) is Ref]
-    return (
-        len(refs) == len(parts[::2])
-        and all(comma == ", " for comma in parts[1::2])
-        and all(ref.name is refs[0].name for ref in refs)
-        and [ref.path for ref in refs] == [f"[{i}]" for i in range(len(refs))]
-    )

@@ -70,7 +70,14 @@ from untrace.lifting.recorded.repeats.slots import (
 )
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import (
+    Global,
+    Name,
+    Ref,
+    Term,
+    display,
+    starred,
+)
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
@@ -180,7 +187,8 @@ def _site(statement: Statement, reroll: str) -> object:
             return statement.site, _called(statement)
         # JAX takes the rows of all arrays at one place.
         return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
-    parts = ["·" if type(p) is Ref else plain_text(p) for p in statement.term.parts]
+    tokens = statement.term.tokens()
+    parts = ["·" if type(p) is Ref else plain_text(p) for p in tokens]
     return _WHOLE.sub("#", "".join(parts))
 
 
@@ -194,7 +202,7 @@ def _site_of_functions(statement: Statement, reroll: str) -> object:
 
 def _called(statement: Statement) -> str:
     """Return what a statement calls: one place of the program may make several calls."""
-    parts = (p for p in statement.term.parts if type(p) is Global and not p.number)
+    parts = (p for p in statement.term.tokens() if type(p) is Global and not p.number)
     return next((part.text for part in parts), "")
 
 
@@ -347,19 +355,17 @@ def _with_inner_expressions(
     n_body = len(inside.statements) - len(items)
     loop.body = inside.statements[:n_body]
     return [
-        replace(one, display=replace(one.display, item=_items_of(item.term)))
+        replace(one, display=replace(one.display, items=_items_of(item.term)))
         for one, item in zip(collections, items)
     ]
 
 
 def _as_list(one: Collection) -> Term:
     """Return the list of what a turn adds."""
-    return Term(["[", *one.item.parts, "]"])
+    return display("[]", one.items)
 
 
-def _items_of(whole: Term) -> tuple[Part, ...]:
+def _items_of(whole: Term) -> tuple[Term, ...]:
     """Return what a turn adds, of which this is the list."""
-    first, *rest = whole.parts
-    if not rest and type(first) is Ref:
-        return "*", first
-    return tuple(rest[:-1])
+    group = whole.group
+    return (starred(whole),) if group is None or group.tail else tuple(group.items)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.repeats.slots import Run, first_parts, names_in
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
+from untrace.lifting.recorded.terms import Name, Ref, Term, joined
 from untrace.lifting.recorded.tree import Draft, Statement, defined
-from untrace.syntax.precedence import LAMBDA
 
 MIN_TURNS = 3
 
@@ -96,5 +95,5 @@ def hand_down(made: Statement, second: Name) -> None:
     """Let a statement give the old value of its name to a second variable."""
     name = made.targets
     assert isinstance(name, Name)
-    parts: list[Part] = [Ref(name), ", ", *placed(made.term, LAMBDA)]
-    made.targets, made.term = (second, name), Term(parts)
+    made.targets = second, name
+    made.term = joined([Term([Ref(name)]), made.term])

@@ -138,7 +138,7 @@ def _unpack_results(draft: Draft) -> None:
     made: dict[int, Statement] = {}
     kept: list[Statement] = []
     for statement in draft.statements:
-        part = statement.term.parts[0] if len(statement.term.parts) == 1 else None
+        part = statement.term.ref
         ref = part.resolved() if type(part) is Ref else None
         whole = made.get(id(ref.name)) if ref is not None and not ref.path else None
         if whole is not None and isinstance(statement.targets, tuple):

@@ -19,8 +19,20 @@ from untrace.lifting.recorded.repeats.slots import (
     first_parts,
     names_in,
 )
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term, display, text_term
+from untrace.lifting.recorded.terms import (
+    Name,
+    Part,
+    Ref,
+    Term,
+    Token,
+    call,
+    display,
+    keyword,
+    starred,
+    text_term,
+)
 from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
+from untrace.syntax.precedence import LAMBDA
 
 
 def scan_of(run: Run) -> list[Statement]:
@@ -41,27 +53,29 @@ def scan_of(run: Run) -> list[Statement]:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
     begins: list[Statement] = []
-    over: list[Part] = [f"length={run.n_turns}"]
+    over = keyword("length", text_term(str(run.n_turns)))
     item = Name("item" if stacked else "_", True, "item" if stacked else "_")
     for name, path, index in stacked:
         items = Name("stacked", True, uses=1)
         name.uses += 1
-        stack = "jax.tree.map(lambda *leaves: jnp.stack(leaves), *"
-        bounds = f"[{index}:{int(index) + run.n_turns}])"
-        begins.append(Statement(items, Term([stack, Ref(name, path), bounds])))
-        over = [Ref(items)]
+        stack = Term(["lambda *leaves: jnp.stack(leaves)"], LAMBDA)
+        bounds = f"[{index}:{int(index) + run.n_turns}]"
+        taken = starred(Term([Ref(name, path), bounds]))
+        term = call(Term(["jax.tree.map"]), [stack, taken])
+        begins.append(Statement(items, term))
+        over = Term([Ref(items)])
     carry = Name("carry", True, "carry")
     if run.period == 1:
-        parts = _moved(run, 0, carry, item, {})
-        step: list[Part] = [f"lambda carry, {item.text}: (", *parts, ", None)"]
+        made = display("()", [_moved(run, 0, carry, item, {}), text_term("None")])
+        step = Term([f"lambda carry, {item.text}: ", *made.parts], LAMBDA)
     else:
         carry = replace(names_in(run.turns[0])[local], uses=0)
         function = Name("step", True, uses=1)
         nested = _nested(run, local, carry, item)
         begins.append(Statement(function, nested=nested))
-        step = [Ref(function)]
+        step = Term([Ref(function)])
     start.resolved().name.uses += 1
-    scan = Term(["jax.lax.scan(", *step, ", ", start, ", ", *over, ")"])
+    scan = call(Term(["jax.lax.scan"]), [step, Term([start]), over])
     last = names_in(run.turns[-1])[local]
     return [*begins, Statement((last, Name("_")), scan)]
 
@@ -84,7 +98,7 @@ def _is_plain(run: Run) -> bool:
     )
 
 
-def _is_own(part: Part, run: Run) -> bool:
+def _is_own(part: Token, run: Run) -> bool:
     """Whether an item is written as a part of its list already."""
     return type(part) is Ref and id(part.resolved().name) not in run.draft.origins
 
@@ -96,7 +110,7 @@ def _nested(run: Run, local: int, carry: Name, item: Name) -> Draft:
     known = {index: copies[id(name)] for index, name in enumerate(names)}
     made = Draft("step", [Parameter(carry), Parameter(item)])
     for index, statement in enumerate(run.turns[0]):
-        term = Term(_moved(run, index, carry, item, known), statement.term.level)
+        term = _moved(run, index, carry, item, known)
         targets = _copied(statement.targets, copies)
         made.statements.append(replace(statement, targets=targets, term=term))
     known[local].uses += 1
@@ -107,10 +121,11 @@ def _nested(run: Run, local: int, carry: Name, item: Name) -> Draft:
 
 def _moved(
     run: Run, index: int, carry: Name, item: Name, known: dict[int, Name]
-) -> list[Part]:
-    """Return the parts of a statement of the first turn as those of the function."""
-    parts: list[Part] = []
-    for part, slot in zip(run.turns[0][index].term.parts, run.slots[index]):
+) -> Term:
+    """Return the expression of a statement of the first turn as that of the function."""
+    term = run.turns[0][index].term
+    pieces: list[list[Part]] = []
+    for part, slot in zip(term.tokens(), run.slots[index]):
         if type(part) is Ref:
             ref = part.resolved()
             if slot.kind == "carry":
@@ -123,8 +138,8 @@ def _moved(
                 ref.name.captured |= run.period > 1
             ref.name.uses += 1
             part = ref
-        parts.append(part)
-    return parts
+        pieces.append([part])
+    return term.of_parts(pieces)
 
 
 def _copied(targets: Names | None, copies: dict[int, Name]) -> Names | None:

@@ -18,14 +18,14 @@ from untrace.lifting.recorded.naming.paths import (
     index_of,
     steps,
 )
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref
+from untrace.lifting.recorded.terms import Global, Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 _WORD = re.compile(r'"[\w ./-]+"')
 
 
-def plain_text(part: Part) -> str:
+def plain_text(part: Token) -> str:
     return part.text if type(part) is Global else str(part)
 
 
@@ -111,7 +111,7 @@ class Run:
     @property
     def functions(self) -> set[str]:
         """The functions of the module that a turn calls."""
-        parts = [part for statement in self.turns[0] for part in statement.term.parts]
+        parts = [part for s in self.turns[0] for part in s.term.tokens()]
         return {part.text for part in parts if type(part) is Global}
 
     @property
@@ -128,20 +128,20 @@ def locals_in(turn: Iterable[Statement]) -> dict[int, int]:
     return {id(name): index for index, name in enumerate(names_in(turn))}
 
 
-def first_parts(run: Run) -> Iterator[tuple[Part, Slot]]:
+def first_parts(run: Run) -> Iterator[tuple[Token, Slot]]:
     for statement, slots in zip(run.turns[0], run.slots):
-        yield from zip(statement.term.parts, slots)
+        yield from zip(statement.term.tokens(), slots)
 
 
-def carried(run: Run) -> dict[int, Part]:
+def carried(run: Run) -> dict[int, Token]:
     """Return what the values begin as that run through, by their number."""
     pairs = list(first_parts(run))
     return {slot.local: part for part, slot in pairs if slot.kind == "carry"}
 
 
 def slot_of(
-    mine: Part,
-    other: Part,
+    mine: Token,
+    other: Token,
     known: Slot | None,
     run: Run,
     locals_of: Sequence[dict[int, int]],
@@ -187,7 +187,7 @@ def slot_of(
     return None
 
 
-def _is_number(part: Part) -> bool:
+def _is_number(part: Token) -> bool:
     """Whether a part of a term is a number, which may have a name: `STEP`."""
     text = part.number if type(part) is Global else part
     return type(text) is str and _NUMBER.fullmatch(text) is not None
@@ -220,7 +220,7 @@ def after_index(path: str, slot: Slot) -> str:
     return path[slot.start :].partition("]")[2]
 
 
-def _text_slot(mine: Part, other: Part, known: Slot | None, turn: int) -> Slot | None:
+def _text_slot(mine: Token, other: Token, known: Slot | None, turn: int) -> Slot | None:
     if type(mine) is Ref or type(other) is Ref or type(mine) is not type(other):
         return None
     was_same = known is None or known.kind == "same"

@@ -6,7 +6,7 @@ from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import hand_down, maker
 from untrace.lifting.recorded.repeats.slots import Run, Slot, names_in
 from untrace.lifting.recorded.repeats.turns import begin_of
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Statement
 from untrace.syntax.precedence import ATOM
 
@@ -40,16 +40,16 @@ class TurnBody:
         """Write one of the statements."""
         run = self._run
         first, last = run.turns[0][index], run.turns[-1][index]
-        before: tuple[Part, ...] = ("(", *first.term.parts)
-        after: tuple[Part, ...] = (*first.term.parts[1:], ")")
+        tokens = first.term.tokens()
+        before, after = ["(", *tokens], [*tokens[1:], ")"]
         slots = run.slots[index]
         parts = [
             self._part(part, slot, index, _is_alone(one, other))
-            for part, slot, one, other in zip(first.term.parts, slots, before, after)
+            for part, slot, one, other in zip(tokens, slots, before, after)
         ]
         term = first.term.of_parts(parts)
         if self._header.tuples:
-            term.parts = self._header.whole_tuples(term.parts)
+            term.map_groups(self._header.whole_tuple)
         made = Statement(last.targets, term, last.is_effect)
         made.comment, made.origin = first.comment, first.origin
         made.remarks = first.remarks
@@ -64,7 +64,7 @@ class TurnBody:
         pairs = [(self._variables[n], name) for n, name in self._updated.items()]
         return [Statement(kept, Term([Ref(made)])) for made, kept in pairs]
 
-    def _part(self, part: Part, slot: Slot, index: int, is_alone: bool) -> list[Part]:
+    def _part(self, part: Token, slot: Slot, index: int, is_alone: bool) -> list[Part]:
         """Write what stands at a place of a statement."""
         header = self._header
         mine = part.resolved() if type(part) is Ref else None
@@ -90,7 +90,7 @@ class TurnBody:
             return [header.row(mine, slot)]
         return [Ref(self._variables[slot.local], mine.path, mine.level)]
 
-    def _variable(self, part: Part, mine: Ref | None, slot: Slot, index: int) -> Part:
+    def _variable(self, part: Token, mine: Ref | None, slot: Slot, index: int) -> Ref:
         """Refer to a variable that turns hand on, and note what it begins as."""
         local, is_carry = slot.local, slot.kind == "carry"
         second = self._seconds.get(local)
@@ -106,7 +106,7 @@ class TurnBody:
         return Ref(variable, slot.path, level)
 
 
-def _is_alone(before: Part, after: Part) -> bool:
+def _is_alone(before: Token, after: Token) -> bool:
     """Whether what stands between two parts is an argument, an item or a bound."""
     if type(before) is not str or type(after) is not str:
         return False

@@ -28,7 +28,7 @@ from untrace.lifting.recorded.repeats.slots import (
     plain_text,
     slot_of,
 )
-from untrace.lifting.recorded.terms import Name, Part, Ref
+from untrace.lifting.recorded.terms import Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, Trail, flat
 
 MIN_TURNS = 3
@@ -170,10 +170,11 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
         run.starts = _starts(first, turn, locals_of[1])
     slots: list[list[Slot]] = []
     for index, (a, b) in enumerate(zip(first, turn)):
-        if len(a.term.parts) != len(b.term.parts) or not _alike(a, b):
+        tokens, others = a.term.tokens(), b.term.tokens()
+        if len(tokens) != len(others) or not _alike(a, b):
             return False
         row: list[Slot] = []
-        for place, (mine, other) in enumerate(zip(a.term.parts, b.term.parts)):
+        for place, (mine, other) in enumerate(zip(tokens, others)):
             known = None if is_second else run.slots[index][place]
             slot = slot_of(mine, other, known, run, locals_of)
             if slot is None:
@@ -199,7 +200,7 @@ def _starts(
     """Return what the carries of a run begin as, but for literals."""
     found: dict[int, tuple[Name, str]] = {}
     for a, b in zip(first, second):
-        for mine, other in zip(a.term.parts, b.term.parts):
+        for mine, other in zip(a.term.tokens(), b.term.tokens()):
             if type(mine) is not Ref or type(other) is not Ref:
                 continue
             ref, taken = mine.resolved(), other.resolved()
@@ -258,7 +259,7 @@ def _agrees(run: Run) -> bool:
     needed: list[tuple[int, int]] = []
     older = run.older
     for index, (statement, slots) in enumerate(zip(run.turns[0], run.slots)):
-        for part, slot in zip(statement.term.parts, slots):
+        for part, slot in zip(statement.term.tokens(), slots):
             if slot.kind not in ("carry", "older"):
                 continue
             ref = part.resolved() if type(part) is Ref else None
@@ -286,7 +287,7 @@ def n_next_rows(run: Run) -> int:
 
 def _takes_next_row(run: Run, index: int) -> bool:
     rows = [turn[index].row for turn in run.turns]
-    slots = zip(run.turns[0][index].term.parts, run.slots[index])
+    slots = zip(run.turns[0][index].term.tokens(), run.slots[index])
     return all(
         slot.kind == "same" for part, slot in slots if type(part) is Ref
     ) and all(
@@ -295,7 +296,7 @@ def _takes_next_row(run: Run, index: int) -> bool:
     )
 
 
-def _are_all_leaves(run: Run, part: Part, slot: Slot) -> bool:
+def _are_all_leaves(run: Run, part: Token, slot: Slot) -> bool:
     """Choose the tree whose leaves the turns take, or keys; tell whether there are any."""
     if slot.kind != "leaf":
         return True
