@@ -6,9 +6,7 @@ the rules for equations write it, with marks in place of the operands.
 
 from __future__ import annotations
 
-import collections
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +17,16 @@ from untrace.ir import Atom, Block, from_jaxpr
 from untrace.lifting.frame import Frame
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import unpacked
+from untrace.lifting.recorded.calls.equation_texts import term_of
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
-from untrace.lifting.recorded.terms import Global, Part, Term, placed
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
-from untrace.parsing import parse
 from untrace.recovery.record import Call
 from untrace.syntax.names import Scope
-from untrace.syntax.precedence import ATOM, LAMBDA, level_of
 
 RESULTS = tuple([f"result_{i}" for i in range(32)])
-_WORD = re.compile(r"(?<![\w.])([A-Za-z_]\w*)")
-_MARK = re.compile("\x00(\\d+)\x00")
 
 
 def write_equation(item: Call, writer: Writer) -> None:
@@ -95,8 +90,8 @@ def expression(
     """
     (eqn,) = block.equations
     frame = Frame(lifter, Scope(lifter.scope), {})
-    for position, value in enumerate(block.inputs):
-        frame.env[value] = f"\x00{position}\x00"
+    marks = [f"_operand_{position}_" for position in range(len(block.inputs))]
+    frame.env.update(zip(block.inputs, marks))
     for value, const in block.constants:
         frame.env[value] = lifter.constants.name(const)
         frame.constants.add(value)
@@ -110,23 +105,5 @@ def expression(
     else:
         is_one = len(names) == 1 and not eqn.primitive.multiple_results
         target = names[0] if is_one else unpacked(names)
-    return _term(rhs.text, operands, {f.name for f in lifter.functions}), target
-
-
-def _term(text: str, operands: Sequence[Term], functions: Collection[str]) -> Term:
-    """Put operands, each counted as used once, in the places of their marks."""
-    pieces = _MARK.split(text)
-    n_uses = collections.Counter(map(int, pieces[1::2]))
-    for position, operand in enumerate(operands):
-        for ref in operand.refs():
-            ref.name.uses += n_uses[position] - 1
-    parts: list[Part] = []
-    for index, piece in enumerate(pieces):
-        if index % 2:
-            before, after = pieces[index - 1], pieces[index + 1]
-            is_bare = before.endswith(("(", ", ")) and after.startswith((",", ")"))
-            parts += placed(operands[int(piece)], LAMBDA if is_bare else ATOM)
-        else:  # locals must not hide functions
-            words = _WORD.split(piece)
-            parts += [Global(w) if w in functions else w for w in words if w]
-    return Term(parts, level_of(parse(_MARK.sub(r"operand_\1", text), "eval").body))
+    functions = {function.name for function in lifter.functions}
+    return term_of(rhs.text, dict(zip(marks, operands)), functions), target
