@@ -7,14 +7,15 @@ of several that hold one value that is the one with the shortest name.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+import ast
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from untrace.capture.trees import Leaf, Node, Tree, replaced_key, replaced_nodes
 from untrace.optional import gives, makes, optional
 from untrace.recovery.record import is_library_class
+from untrace.syntax.parsed import Parsed
 
 Field = tuple[Any, str]
 """A class, and the name of a field of its stand-in."""
@@ -22,13 +23,10 @@ Field = tuple[Any, str]
 StandIns = dict[Any, tuple[str, list[str]]]
 """Names and text of stand-ins, by their classes and fields."""
 
-_WORD = re.compile(r"\w+")
-_READ = re.compile(r"\.(\w+)")
-
 
 @optional(makes(set))
 def unread_fields(
-    classes: Iterable[tuple[Any, Sequence[str]]],
+    classes: Collection[tuple[Any, Sequence[str]]],
     shown: Iterable[Tree],
     lines: Iterable[str],
 ) -> set[Field]:
@@ -39,7 +37,10 @@ def unread_fields(
       shown: What the program takes and returns, which has to be whole.
       lines: The text of its functions.
     """
-    read = set(_READ.findall("\n".join(lines)))
+    if not classes:
+        return set()
+    nodes = Parsed("\n".join(lines)).nodes
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     whole = {cls for tree in shown for cls in _classes(tree)}
     return {
         (cls, name)
@@ -62,7 +63,9 @@ def _classes(tree: Tree) -> Iterator[type]:
 @optional(gives(None))
 def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) -> None:
     """Forget the stand-ins that neither the text nor the inputs of a program have."""
-    words = set(_WORD.findall("\n".join(lines)))
+    if not classes:
+        return
+    words = Parsed("\n".join(lines)).words()
     taken = {replaced_key(node) for tree in shown for node in replaced_nodes(tree)}
     for key, (name, _) in list(classes.items()):
         if name not in words and key not in taken:

@@ -7,7 +7,6 @@ is left out; what the user's own code does is kept as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,17 +20,15 @@ from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameters_of
-from untrace.lifting.recorded.terms import Global, Ref, Term, placed
+from untrace.lifting.recorded.terms import Global, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import find_public_home
 from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
+from untrace.syntax.parsed import parsed
 from untrace.syntax.precedence import LAMBDA
-from untrace.syntax.text import STRING, is_comment
 
-_WORD = re.compile(r"(?<![\w.])\w+(?!\w|=(?!=))")  # and no keyword of a call
-_STRING = re.compile(STRING)
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
 
 # Functions and methods that only move or convert elements, if there is anything to do.
@@ -205,19 +202,12 @@ def _defined_for(function: Function) -> set[str]:
 
 
 def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
-    """List the words in a function that are no locals of it, where it has a tree."""
+    """List the names in a function, but for locals, where it has a tree."""
     draft = drafts.get(function)
     if draft is None:  # it is written from its equations
-        texts = [*function.text_lines()]
-    else:
-        texts = [
-            part.text if isinstance(part, Global) else part
-            for part in draft.parts()
-            if not isinstance(part, Ref)
-        ]
-        texts += [*function.after, *[p.default for p in draft.parameters]]
-    shown = [_STRING.sub("", text) for text in texts if not is_comment(text)]
-    return set(_WORD.findall("\n".join(shown)))
+        return parsed("\n".join(function.text_lines())).variables()
+    found = {part.text for part in draft.parts() if isinstance(part, Global)}
+    return found | parsed("\n".join(function.after)).variables()
 
 
 def _passed_on(draft: Draft, sizes: dict[str, int]) -> str:

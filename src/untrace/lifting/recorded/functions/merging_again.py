@@ -7,10 +7,11 @@ all those that the difference does not point to, then what is left, in halves.
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Callable, Set
 
 from untrace.lifting.recorded.unify.names import stem_of
+from untrace.parsing import parse, walk
 
 MAX_TRIALS = 8
 """Each writes and traces the whole program."""
@@ -53,11 +54,16 @@ def merge_again(
 def pointed_to(names: Set[str], line: str, text: str) -> set[str]:
     """Return the names of functions that a line of a text calls or is a part of."""
     line = line.partition(": ")[2] or line if line.startswith("line ") else line
-    called = set(map(stem_of, re.findall(r"(\w+)\(", line)))
-    function = ""
-    for other in text.splitlines() if line else ():
-        head = re.match(r"def (\w+)\(", other)
-        function = head[1] if head else function
-        if line.strip() in other:
-            called.add(stem_of(function))
-    return called & names
+    lines = enumerate(text.splitlines(), 1)
+    rows = {n for n, one in lines if line.strip() in one} if line else set[int]()
+    found: set[str] = set()
+    for node in walk(parse(text)) if rows else ():
+        match node:
+            case ast.FunctionDef(name=name, lineno=first, end_lineno=last):
+                if not rows.isdisjoint(range(first, (last or first) + 1)):
+                    found.add(stem_of(name))
+            case ast.Call(func=ast.Name(id=name), lineno=row) if row in rows:
+                found.add(stem_of(name))
+            case _:
+                pass
+    return found & names

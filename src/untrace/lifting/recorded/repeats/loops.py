@@ -17,7 +17,6 @@ which is another program of the same values: it compiles once for all layers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -65,6 +64,8 @@ from untrace.lifting.recorded.repeats.slots import (
     Run,
     calls_variable,
     carried,
+    is_number,
+    is_word,
     names_in,
     plain_text,
 )
@@ -75,6 +76,7 @@ from untrace.lifting.recorded.terms import (
     Name,
     Ref,
     Term,
+    Token,
     display,
     starred,
 )
@@ -84,7 +86,6 @@ from untrace.optional import gives, optional
 MAX_PERIOD = 400
 MAX_INNER_TURNS = 16
 """How often what stands in loops of loops comes again before it is no turn's first."""
-_WHOLE = re.compile(r"\d+")
 
 
 @optional(gives(None))
@@ -187,9 +188,15 @@ def _site(statement: Statement, reroll: str) -> object:
             return statement.site, _called(statement)
         # JAX takes the rows of all arrays at one place.
         return statement.site, *[(id(r.name), r.path) for r in statement.term.refs()]
-    tokens = statement.term.tokens()
-    parts = ["·" if type(p) is Ref else plain_text(p) for p in tokens]
-    return _WHOLE.sub("#", "".join(parts))
+    return tuple(map(_kind, statement.term.tokens()))
+
+
+def _kind(token: Token) -> object:
+    """Return what a part of a statement of another turn has in common with this one."""
+    if type(token) is Ref:
+        return None
+    text = plain_text(token)
+    return is_number if is_number(text) else is_word if is_word(text) else text
 
 
 def _site_of_functions(statement: Statement, reroll: str) -> object:

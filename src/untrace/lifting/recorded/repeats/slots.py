@@ -7,7 +7,6 @@ a list, leaf of a tree or row of an array, another number or value.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +20,7 @@ from untrace.lifting.recorded.naming.paths import (
 from untrace.lifting.recorded.terms import Global, Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 
-_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
-_WORD = re.compile(r'"[\w ./-]+"')
+_IN_WORDS = "_ ./-"
 
 
 def plain_text(part: Token) -> str:
@@ -190,7 +188,7 @@ def slot_of(
 def _is_number(part: Token) -> bool:
     """Whether a part of a term is a number, which may have a name: `STEP`."""
     text = part.number if type(part) is Global else part
-    return type(text) is str and _NUMBER.fullmatch(text) is not None
+    return type(text) is str and is_number(text)
 
 
 def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None:
@@ -265,10 +263,28 @@ def calls_variable(statement: Statement) -> bool:
 
 def _kind(texts: Sequence[str]) -> str:
     """Return of which kind texts are that may differ in the turns of a loop."""
-    for kind, pattern in (("number", _NUMBER), ("word", _WORD)):
-        if all(pattern.fullmatch(text) for text in texts):
+    for kind, is_one in (("number", is_number), ("word", is_word)):
+        if all(map(is_one, texts)):
             return kind
     return ""
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a decimal number.
+
+    >>> [one for one in ("-3", "2.", "0.5", "1e-06", "x", "1j", "") if is_number(one)]
+    ['-3', '2.', '0.5', '1e-06']
+    """
+    digits, sign, exponent = text.removeprefix("-").partition("e")
+    whole, _, rest = digits.partition(".")
+    is_scaled = exponent.removeprefix("-").removeprefix("+").isdecimal()
+    return whole.isdecimal() and (rest or "0").isdecimal() and (is_scaled or not sign)
+
+
+def is_word(text: str) -> bool:
+    """Whether a text is a string of words: `"layer_1/w"`."""
+    word = text[1:-1] if text[:1] == text[-1:] == '"' else ""
+    return bool(word) and all(c.isalnum() or c in _IN_WORDS for c in word)
 
 
 def _ref_slot(
