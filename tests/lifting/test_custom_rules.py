@@ -337,3 +337,29 @@ def test_a_jitted_function_with_rules_is_given_a_number():
     assert src.report.strength, f"{src.report}\n{src}"
     assert "from its equations" not in str(src), str(src)
     assert "scaled(jnp.tanh, x, 2.0)" in str(src), str(src)
+
+
+@jax.custom_jvp
+def step_above(x, threshold=1.0):
+    return (x > threshold).astype(jnp.float32)
+
+
+@step_above.defjvp
+def step_above_jvp(primals, tangents):
+    x, threshold = primals
+    x_dot, threshold_dot = tangents
+    slope = 1 / (jnp.abs(x - threshold) + 1) ** 2
+    return step_above(x, threshold), slope * x_dot + threshold_dot
+
+
+def test_numbers_that_a_rule_is_given_are_its_arguments():
+    def total(xs):
+        spikes = jax.tree.map(lambda x: step_above(x, 0.5), xs)
+        return sum(jnp.sum(spike) for spike in spikes) + jnp.sum(step_above(xs[0]))
+
+    src = untrace.source(jax.grad(total))([X, np.ones((2, 3), np.float32)])
+    assert src.report.strength == "identical"
+    text = str(src)
+    assert text.count("@jax.custom_jvp") == 1
+    assert "slope = 1 / (jnp.abs(x - threshold) + 1) ** 2" in text
+    assert "lambda x: step_above(x, 0.5)" in text

@@ -6,9 +6,11 @@ Rules that the recorded run did not need are traced apart, at the recorded types
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import jax
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
@@ -382,27 +384,43 @@ def _is_symbolic(function: Any) -> bool:
 def _rule_runs(
     function: Any, body: Body, bodies: Sequence[Body], program: Program
 ) -> list[Body | None]:
-    """Return a run of each derivative rule, tracing those that were not needed."""
-    given = (
-        {}
-        if _is_symbolic(function)
-        else {
-            innermost(rule): run
-            for rule in rules(function)
-            for run in bodies
-            if run.is_finished
-            and run.code is getattr(innermost(rule), "__code__", None)
-            and _are_distinct(run)
-        }
-    )
-    if len(given) == len(rules(function)):
-        return [given[innermost(rule)] for rule in rules(function)]
-    return program.plan.apart.once(
-        (id(function), id(body)), lambda: trace_rules(function, body, public_readers)
-    )
+    """Return a run of each derivative rule, tracing those that were not needed.
+
+    Runs that were given numbers, as where the function is differentiated, do not show
+    where these are used; they do for rules that need to know them.
+    """
+    held: dict[Any, Body] = {}
+    if not _is_symbolic(function):
+        codes = {getattr(innermost(r), "__code__", None): r for r in rules(function)}
+        ran = [run for run in bodies if run.is_finished and run.code in codes]
+        held = {codes[run.code]: run for run in ran if _are_distinct(run)}
+    is_known = len(held) == len(rules(function))
+    if not is_known or _was_given_numbers(function, held):
+        try:
+            return program.plan.apart.once(
+                (id(function), id(body)),
+                lambda: trace_rules(function, body, public_readers),
+            )
+        except Exception:
+            if not is_known:
+                raise
+    return [held[rule] for rule in rules(function)]
 
 
 def _are_distinct(run: Body) -> bool:
     """Whether a run shows which of its arguments is used where."""
     arrays = list(map(id, arrays_in(list(run.parameters.values()))))
     return len(set(arrays)) == len(arrays)
+
+
+def _was_given_numbers(function: Any, held: Mapping[Any, Body]) -> bool:
+    """Whether the first rule was given numbers for arguments that are not fixed."""
+    rule = rules(function)[0]
+    values = positional(rule, held[rule])
+    if isinstance(function, jaxapi.CUSTOM_JVP):  # what is fixed, primals and tangents
+        given = values[-2] if len(values) > 1 else ()
+    else:
+        fixed = set(function.nondiff_argnums)
+        given = [value for i, value in enumerate(values) if i not in fixed]
+    kinds = (bool, int, float, complex)
+    return any(isinstance(leaf, kinds) for leaf in jax.tree.leaves(given))
