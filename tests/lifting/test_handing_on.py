@@ -1,5 +1,6 @@
 """Level "api": functions that change state return what they make of it."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -262,3 +263,45 @@ def density(model, params):
     # It was computed before `jax.grad`, once for each site, and passed down.
     assert "def density(params):" in text and "zeros_2" not in text
     assert "[jnp.zeros(4) for _ in range(3)]" in text
+
+
+class Modulated:
+    """What no one has told JAX to flatten."""
+
+    def __init__(self, out):
+        self.shift, self.scale = out
+
+
+class Modulation(nn.Module):
+    def setup(self):
+        self.lin = nn.Dense(8)
+
+    def __call__(self, x):
+        return Modulated(jnp.split(self.lin(nn.silu(x)), 2, axis=-1))
+
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        mod = Modulation()(x)
+        return nn.Dense(4)(x) * mod.scale + mod.shift
+
+
+def test_what_a_function_was_given_is_not_handed_on():
+    block = Block()
+    text = recover(block.apply, block.init(jax.random.key(0), X), X)
+    # `jnp.asarray` returns what it is given, and so makes nothing.
+    assert "_ = " not in text and ", params\n" not in text
+    assert "scale, shift = modulation(params[" in text
+
+
+def test_attributes_of_tracers_are_no_names():
+    def looked(x):
+        block = Modulated([jnp.sin(x), jnp.cos(x)])
+        names.append(Attributes().holding(x, [block]))
+        names.append(Attributes().holding(block.scale, [block]))
+        return x
+
+    names = []
+    jax.make_jaxpr(looked)(X)
+    assert names == ["", "scale"]

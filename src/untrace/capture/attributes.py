@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from untrace import jaxapi
 from untrace.objects import fields_of
 
 MAX_DEPTH = 8
@@ -21,7 +22,10 @@ MAX_OBJECTS = 2000
 MAX_NEAR = 200  # objects, where what is looked for may be anywhere
 _Way = tuple[str, ...]
 _PLAIN = (int, float, complex, str, bytes, type(None))
-_OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes)
+_OPAQUE = (
+    *(type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes),
+    jaxapi.Tracer,  # whose parts are JAX's
+)
 
 
 def attribute_names(value: Any) -> list[str]:

@@ -62,10 +62,11 @@ def made_inside(body: Body) -> dict[int, Made]:
         name = "" if name == RETURNED else name
         arrays = arrays_in(item.result)
         ids = held[id(item.result)] = list(map(id, arrays))
+        given = _ids((item.args, item.kwargs))  # such as what `jnp.asarray` returns
         for array in arrays:
             known = found.get(id(array))
             if known is None:
-                if not item.is_own:  # which may return what it was given
+                if not item.is_own and id(array) not in given:
                     found[id(array)] = Made(inside, name, item.result, name)
             elif item.is_own:  # it may have returned what has no name there
                 is_whole = name and ids == held[id(known.whole)]
@@ -129,7 +130,9 @@ def handed_on(
 
     def named(array: Any, hint: str) -> str:
         place = made[id(array)]
-        return place.name or hint or _attribute(array, place.inside, attributes)
+        own = place.name if is_array(place.whole) else ""  # else that of a list
+        found = own or hint or _attribute(array, place.inside, attributes)
+        return found or place.name
 
     _add(HandedOn(value, ""), made, set(opened), whole, named, found)
     return {item: _nested(_whole(parts, made)) for item, parts in found.items()}
