@@ -624,3 +624,44 @@ def test_functions_whose_arguments_are_named_keep_their_names():
     merge_alike(functions, main, {})
     assert head_of(functions[0]) == "x, f, f_2"
     assert "f=a" in main.lines[0]
+
+
+class Filter:
+    def __init__(self, mean):
+        self.gain, self._mean = 0.5, mean
+
+    def score(self, x):
+        diff = x - self._mean
+        return jnp.sum(jnp.tanh(diff) ** 2) / jnp.sum(jnp.abs(diff))
+
+    def update(self, x, t):
+        rate = self.gain / (1 + t / 5)
+        error = x - self._mean
+        weights = jnp.exp(-jnp.abs(error) / rate)
+        self._mean += rate * weights * error
+
+
+def test_a_method_is_one_function_however_its_caller_names_what_the_object_holds():
+    def train(mean, data):
+        held, scores = Filter(mean), []
+        for t, x in enumerate(data):
+            scores.append(held.score(x))
+            held.update(x, t)
+        return held._mean, jnp.stack(scores)
+
+    src = untrace.source(train)(jnp.ones(3), jnp.ones((5, 3)))
+    assert src.report.is_verified, str(src.report)
+    text = str(src)
+    assert text.count("def update(") == text.count("def score(") == 1
+    assert "_2" not in text.split("def example_args")[0]
+    assert "for t, x in enumerate(data):" in text
+
+
+@pytest.mark.parametrize(("last", "n_left"), [("x = x * y", 1), ("x = x * x", 2)])
+def test_what_a_variable_holds_next_is_told_apart(last, n_left):
+    functions = [
+        Function("f", "x", ["y = jnp.sin(x) + 1", "z = y * x", "return z"]),
+        Function("f_2", "y", ["x = jnp.sin(y) + 1", last, "return x"]),
+    ]
+    merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
+    assert len(functions) == n_left

@@ -83,7 +83,10 @@ def lift_recorded(
             _leave_out(captured, program, listing),
         )
         is_repeated = program.calls_repeatedly
-        if not (any(learnt) or plan.learn_merged(program.merged, is_repeated)):
+        if not (
+            any(learnt)
+            or plan.learn_merged(program.merged, program.renamed, is_repeated)
+        ):
             if is_strict():
                 checks.check_defined(listing.functions, lifter.is_global)
             return listing, program

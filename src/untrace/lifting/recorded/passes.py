@@ -134,7 +134,7 @@ def unify(module: Module) -> None:
     makes_keys = not program.options.anonymous  # they would tell the names
     merged = merge_alike(
         *(program.lifter.functions, module.main, program.merged),
-        *(makes_keys, program.plan.may_merge),
+        *(makes_keys, program.plan.may_merge, program.renamed),
     )
     program.plan.merging = program.given_numbers | merged
     merge_optional(program.lifter.functions, module.main)

@@ -19,6 +19,7 @@ from untrace import jaxapi
 from untrace.capture.attributes import Attributes
 from untrace.folder import OWN_FOLDER
 from untrace.ir import Block
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.functions.fields import Field
 from untrace.lifting.recorded.functions.handing_on import (
     HandedOn,
@@ -116,6 +117,7 @@ class Plan:
         if all do.
       merging: Names of those that did when it was written last.
       merged: Which numbers become parameters of functions, as they did then.
+      renamed: Functions that others have the names of their variables from.
       baked: Parameters that take functions and are written as what these do.
       doubtful: Those whose functions ran at several types.
       imported: Functions of libraries with rules that no text can hold, by their `id`.
@@ -167,6 +169,7 @@ class Plan:
     mergeable: Set[str] | None = None
     merging: Set[str] = frozenset()
     merged: dict[Likeness, Merged] = field(default_factory=dict)
+    renamed: dict[Likeness, Function] = field(default_factory=dict)
     baked: set[tuple[int, str, int]] = field(default_factory=set)
     doubtful: set[tuple[int, str, int]] = field(default_factory=set)
     imported: dict[int, Any] = field(default_factory=dict)
@@ -257,16 +260,21 @@ class Plan:
 
     @optional(gives(False))
     def learn_merged(
-        self, found: Mapping[Likeness, Merged], is_repeated: Callable[[str], bool]
+        self,
+        found: Mapping[Likeness, Merged],
+        renamed: Mapping[Likeness, Function],
+        is_repeated: Callable[[str], bool],
     ) -> bool:
         """Learn which functions were merged; tell whether loops may call them now.
 
         Args:
           found: How they were, by what they have in common (`likeness`).
+          renamed: Those that others had the names of their variables from.
           is_repeated: Tells whether something calls those of a name more than once.
         """
         is_more = any(is_repeated(key[0]) for key in found.keys() - self.merged.keys())
         self.merged.update(found)
+        self.renamed.update(renamed)
         return is_more and self.mergeable != frozenset()
 
     def may_merge(self, stem: str) -> bool:

@@ -42,6 +42,7 @@ from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
 from untrace.lifting.recorded.tree import Draft, Tail, no_count
+from untrace.lifting.recorded.unify.copies import rename_variables
 from untrace.lifting.recorded.unify.names import stem_of
 from untrace.lifting.recorded.unify.numbers import (
     Likeness,
@@ -145,6 +146,7 @@ class Program:
         self.stand_ins = StandIns(lifter, is_widening=not options.anonymous)
         self.classes = self.stand_ins.classes
         self.merged: dict[Likeness, Merged] = {}
+        self.renamed: dict[Likeness, Function] = {}
         self.given_numbers: set[str] = set()  # functions that were merged before
         self.modules: set[str] = set()  # parameters that take modules of flax.nnx
         self.is_wrapper = False  # a library made what the user gave
@@ -399,6 +401,9 @@ class Program:
         made = self.render(draft)
         if not self.options.anonymous:  # keys would tell the names
             made.in_keys, made.key_parts = frozenset(held[0]), held[1]
+        other = self.plan.renamed.get(likeness(made)) if self.plan.renamed else None
+        if other is not None:
+            rename_variables(made, other)
         if merged is not None:
             give_numbers(made, merged)
         return made

@@ -29,6 +29,7 @@ def merge_alike(
     found: dict[Likeness, Merged],
     makes_keys: bool = True,
     may_merge: Callable[[str], bool] = lambda stem: True,
+    renamed: dict[Likeness, Function] | None = None,
 ) -> set[str]:
     """Merge the functions of a module that differ in numbers; return their names.
 
@@ -36,12 +37,13 @@ def merge_alike(
     tells which functions may be merged.
 
     Functions that call those that have become one may be alike then. What was done is
-    added to `found`, by what the functions have in common. Where keys may be made of
+    added to `found`, by what the functions have in common, and to `renamed` those that
+    others have their names from. Where keys may be made of
     names, `f"{name}/mean"`, functions that read others are merged, too.
     """
     before = [function.name for function in functions]
     share_heads(functions)
-    share_names(functions, main)
+    share_names(functions, main, {} if renamed is None else renamed)
     merged = _merge_lacking(functions, main, found, makes_keys, may_merge)
     while True:
         more = _merge_groups(functions, main, found, may_merge, takes_copies=True)

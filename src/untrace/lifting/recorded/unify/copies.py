@@ -7,7 +7,9 @@ come from; what they are called in it depends on that.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 
 from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.printing import Function
@@ -17,11 +19,23 @@ from untrace.lifting.recorded.unify.names import (
     names_of_parameters,
     stem_of,
 )
-from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
+from untrace.lifting.recorded.unify.numbers import Likeness, likeness
+from untrace.syntax.parsed import Parsed, Span, parsed, replaced
+
+_Use = ast.Name | ast.arg
+_SCOPES = (
+    *(ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp),
+    ast.GeneratorExp,
+)
 
 
-def share_names(functions: Sequence[Function], main: Function) -> None:
-    """Let functions that differ in names of variables alone have those of one of them."""
+def share_names(
+    functions: Sequence[Function], main: Function, renamed: dict[Likeness, Function]
+) -> None:
+    """Let functions that differ in names and numbers alone have the names of one of them.
+
+    That one, as it is, is added to `renamed`, by what tells another of them.
+    """
     stems = [stem_of(function.name) for function in functions]
     groups: dict[object, list[Function]] = {}
     for function, stem in zip(functions, stems):
@@ -33,7 +47,8 @@ def share_names(functions: Sequence[Function], main: Function) -> None:
             if one.parameters == best.parameters and one.lines == best.lines:
                 continue
             if _may_rename(one, best) and not _takes_keywords(one, [*functions, main]):
-                _rename(one, best)
+                renamed[likeness(one)] = replace(best)
+                rename_variables(one, best)
 
 
 def share_heads(functions: Sequence[Function]) -> None:
@@ -76,7 +91,9 @@ def _shared_head(heads: Sequence[Parameters]) -> Parameters | None:
 def _may_rename(function: Function, other: Function) -> bool:
     """Whether no two parameters that stand for each other are both told by their names."""
     pairs = zip(names_of_parameters(function), names_of_parameters(other))
-    return all(a == b or _is_vague(a) or _is_vague(b) for a, b in pairs)
+    return all(
+        a.strip("_") == b.strip("_") or _is_vague(a) or _is_vague(b) for a, b in pairs
+    )
 
 
 def _is_vague(name: str) -> bool:
@@ -85,30 +102,72 @@ def _is_vague(name: str) -> bool:
 
 
 def _form(function: Function) -> tuple[object, ...]:
-    """Return the text of a function with numbers for the names of its variables."""
+    """Return the text of a function without its numbers and the names of its variables.
+
+    What a variable holds next is told apart: `w = weights + 1` is like `w = w + 2`.
+    """
     body = body_of(function)
-    names = dict.fromkeys([*names_of_parameters(function), *_variables(body)])
-    numbers = {name: f"\0{n}" for n, name in enumerate(names)}
-    text = body.edited(_renamings(body, numbers))
-    return len(function.parameters), text, *function.decorators
+    numbers = _numbers(body, names_of_parameters(function))
+    edits = [replaced(_span(node, body), f"\0{n}") for node, n in numbers.items()]
+    edits += [
+        replaced(body.span(node), "\1")
+        for node in body.nodes
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float, complex)
+    ]
+    return len(function.parameters), body.edited(edits), *function.decorators
 
 
-def _variables(body: Parsed) -> Iterator[str]:
-    """Yield the names that get a value, but for those of inner functions, which tell."""
-    for node in body.nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
+def _numbers(body: Parsed, parameters: Sequence[str]) -> dict[_Use, int]:
+    """Number what variables hold where they are named: anew with each assignment.
+
+    What gets a value in a loop, or is read by an inner function, has one number.
+    """
+    statements: dict[ast.AST, list[_Use]] = {}
+    held: set[str] = set()
+    for use in body.nodes:
+        if isinstance(use, ast.Name | ast.arg):
+            statement, is_inside = _statement(use, body)
+            statements.setdefault(statement, []).append(use)
+            is_plain = isinstance(statement, ast.Assign) or not _is_bound(use)
+            if is_inside or not is_plain:
+                held.add(_name(use))
+    uses = [use for each in statements.values() for use in each]
+    variables = {*parameters, *[_name(use) for use in uses if _is_bound(use)]}
+    numbers = itertools.count()
+    current = {name: next(numbers) for name in parameters}
+    found: dict[_Use, int] = {}
+    for each in statements.values():
+        for use in sorted(each, key=_is_bound):  # after all that is read
+            name = _name(use)
+            is_new = _is_bound(use) and name not in held
+            if is_new or (name in variables and name not in current):
+                current[name] = next(numbers)
+            if name in variables:
+                found[use] = current[name]
+    return found
 
 
-def _renamings(body: Parsed, names: dict[str, str]) -> Iterator[Edit]:
-    for node in body.nodes:
-        if isinstance(node, ast.Name) and node.id in names:
-            yield replaced(body.span(node), names[node.id])
-        elif isinstance(node, ast.arg) and node.arg in names:
-            start, _ = body.span(node)
-            yield replaced((start, start + len(node.arg)), names[node.arg])
+def _statement(use: _Use, body: Parsed) -> tuple[ast.AST, bool]:
+    """Return the statement around a name, and whether that is in a scope of its own."""
+    is_inside, node, around = False, use, body.parent(use)
+    while around is not None and not isinstance(around, ast.Module):
+        node, around = around, body.parent(around)
+        is_inside = is_inside or isinstance(node, _SCOPES)
+    return node, is_inside
+
+
+def _is_bound(use: _Use) -> bool:
+    return isinstance(use, ast.arg) or not isinstance(use.ctx, ast.Load)
+
+
+def _name(use: _Use) -> str:
+    return use.arg if isinstance(use, ast.arg) else use.id
+
+
+def _span(use: _Use, body: Parsed) -> Span:
+    """Return where a name stands, without the annotation of a parameter."""
+    start, _ = body.span(use)
+    return start, start + len(_name(use))
 
 
 def _n_vague(function: Function) -> int:
@@ -128,9 +187,16 @@ def _takes_keywords(function: Function, users: Sequence[Function]) -> bool:
     return False
 
 
-def _rename(function: Function, other: Function) -> None:
+def rename_variables(function: Function, other: Function) -> None:
     """Give the variables of a function the names that another has for them."""
-    names = dict(zip(names_of_parameters(function), names_of_parameters(other)))
+    given = names_of_parameters(function), names_of_parameters(other)
+    names = dict(zip(*given))
+    bodies = body_of(function), body_of(other)
+    uses = map(_numbers, bodies, given)
+    body, _ = bodies
+    edits = [replaced(_span(use, body), _name(new)) for use, new in zip(*uses)]
     function.numbers = {n: names.get(v, v) for n, v in function.numbers.items()}
-    function.parameters, function.lines = other.parameters, [*other.lines]
+    function.keywords = {names.get(n, n): v for n, v in function.keywords.items()}
+    function.parameters = other.parameters
+    function.lines = body.edited(edits).split("\n")
     function.comment = function.signature = ""
