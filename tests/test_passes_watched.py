@@ -14,7 +14,7 @@ from benchmarks.readability import corpus
 from tests.lifting.functions import function
 from untrace.cli import main
 from untrace.lifting.recorded.checks import check_defined, check_functions
-from untrace.lifting.recorded.passes import FUNCTION_PASSES, MODULE_PASSES
+from untrace.lifting.recorded.passes import FINISHING, FUNCTION_PASSES, SHORTENING
 from untrace.passes_watched import watching
 
 
@@ -40,7 +40,7 @@ def test_every_pass_is_shown_in_order():
     names = [name for name, subject, _ in seen if subject == "layer"]
     assert names[: len(FUNCTION_PASSES) + 1] == ["write", *FUNCTION_PASSES]
     last = [name for name, subject, _ in seen if not subject]
-    assert last == [run.__name__.replace("_", " ") for run in MODULE_PASSES]
+    assert last == [run.__name__.replace("_", " ") for run in (*SHORTENING, *FINISHING)]
     texts = {name: text for name, subject, text in seen if subject == "program"}
     assert "x = layer(params[0], x" in texts["write"]
     assert "for p in params:" in texts["reroll"]
@@ -116,6 +116,6 @@ def test_the_page_about_passes_lists_all_of_them():
     listed = re.findall(r"(?m)^\| \*([a-z ]+)\* \|", page)
     names = [
         *FUNCTION_PASSES,
-        *(run.__name__.replace("_", " ") for run in MODULE_PASSES),
+        *(run.__name__.replace("_", " ") for run in (*SHORTENING, *FINISHING)),
     ]
     assert listed == names

@@ -11,11 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import (
+    Callable,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 from jax._src import ad_util as _ad_util
+from jax._src import config as _config
 from jax._src import custom_derivatives as _custom_derivatives
 from jax._src.interpreters import partial_eval as _pe
 from jax._src.linear_util import WrappedFun
@@ -98,6 +107,10 @@ def asked_rule(params: Mapping[str, Any]) -> Any:
     return params["jvp_jaxpr_fun" if "jvp_jaxpr_fun" in params else "fwd_jaxpr_thunk"]
 
 
+_EMPTY = object()
+_Made = TypeVar("_Made")
+
+
 class _Kept:
     """What JAX keeps of rules that were asked for, behind the callable it asks.
 
@@ -138,25 +151,30 @@ class _Kept:
             self.store(stored)
 
     def ask(self, args: tuple[bool, ...]) -> Any:
-        """Trace the rule, once, and leave what it stores where JAX looks for it.
+        """Trace the rule, once, and leave what it stores where JAX looks for it."""
 
-        The trace is kept beside those of JAX: a rule may make functions anew whenever
-        it is traced, and they are to be the same for all who ask.
-        """
-        asked = self._traces[0] if self._is_first else {}
-        key = (_EMPTY, args)
-        if key not in asked:
+        def asked() -> tuple[Any, list[Any]]:
             # jax 0.10 makes a plain function of it when a dead result was removed.
             call = getattr(self.rule, "call_wrapped", self.rule)
             with self.forgotten():
-                made = call(*args), self.stored()
-            asked[key] = made
-        trace, stored = asked[key]
+                return call(*args), self.stored()
+
+        trace, stored = self.once(args, asked)
         self.store(stored)
         return trace
 
+    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """Return what is made of the rules, once.
 
-_EMPTY = object()
+        It is kept beside the traces of JAX: a rule may make functions anew whenever it is
+        traced, and they are to be the same for all who ask.
+        """
+        known = self._traces[0] if self._is_first else {}
+        if (_EMPTY, key) not in known:
+            known[_EMPTY, key] = make()
+        return known[_EMPTY, key]
+
+
 # Rules of cached functions, such as `jax.nn.relu`, are those of all threads.
 _LOCK = threading.RLock()
 
@@ -273,9 +291,11 @@ class CustomVJPForward(NamedTuple):
     which operand (consts included) it is, or None if `jaxpr` returns it. `avals` are the
     types of what the backward rule takes: all residuals, then the cotangents.
     `constants` are the residuals whose value is known, by position: JAX hands the value
-    over, so that a backward rule may branch on it.
+    over, so that a backward rule may branch on it. `given` says which operands are
+    perturbed.
     """
 
+    given: tuple[bool, ...]
     jaxpr: Any
     residuals: tuple[int | None, ...]
     avals: tuple[Any, ...]
@@ -329,9 +349,8 @@ def custom_vjp_forward(
     returned = iter(_known_values(closed))
     known = [next(returned) if s is None else _UNKNOWN for s in sources]
     constants = {i: value for i, value in enumerate(known) if value is not _UNKNOWN}
-    return CustomVJPForward(
-        closed, tuple(sources), (*residuals, *cotangents), constants
-    )
+    avals = (*residuals, *cotangents)
+    return CustomVJPForward(tuple(given), closed, tuple(sources), avals, constants)
 
 
 _UNKNOWN = object()
@@ -376,7 +395,7 @@ def custom_vjp_backward(
     forward: CustomVJPForward,
     cotangents: Sequence[bool],
 ) -> CustomVJPBackward:
-    """Trace the backward rule of a `custom_vjp_call`; to be called while `asking`.
+    """Trace the backward rule of a `custom_vjp_call`, once; to be called while `asking`.
 
     Args:
       eqn_params: The params of the equation.
@@ -385,6 +404,17 @@ def custom_vjp_backward(
         the place of any other.
     """
     bwd = eqn_params["bwd"]
+    settings = _config.trace_context()
+    key = id(bwd), forward.given, forward.avals, tuple(cotangents), settings
+    _, made = _Kept(eqn_params).once(
+        key, lambda: (bwd, _traced_backward(bwd, forward, cotangents))
+    )
+    return made
+
+
+def _traced_backward(
+    bwd: Any, forward: CustomVJPForward, cotangents: Sequence[bool]
+) -> CustomVJPBackward:
     n = forward.n_residuals
     is_given = [i not in forward.constants for i in range(n)] + list(cotangents)
     missing = [

@@ -19,7 +19,13 @@ from untrace.lifting.recorded import checks
 from untrace.lifting.recorded.functions.annotations import note_annotations
 from untrace.lifting.recorded.functions.fields import keep_used, origins, unread_fields
 from untrace.lifting.recorded.main_function import main_function
-from untrace.lifting.recorded.passes import finish_function, finish_module
+from untrace.lifting.recorded.passes import (
+    FINISHING,
+    SHORTENING,
+    Module,
+    change_module,
+    finish_function,
+)
 from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
@@ -77,15 +83,8 @@ def lift_recorded(
             ):
                 raise
             continue
-        learnt = (
-            program.has_missed,
-            plan.learn(program.references),
-            _leave_out(captured, program, listing),
-        )
-        is_repeated = program.calls_repeatedly
-        if not (
-            any(learnt)
-            or plan.learn_merged(program.merged, program.renamed, is_repeated)
+        if not plan.learn_merged(
+            program.merged, program.renamed, program.calls_repeatedly
         ):
             if is_strict():
                 checks.check_defined(listing.functions, lifter.is_global)
@@ -94,7 +93,25 @@ def lift_recorded(
     raise Unwritable("ever more of its calls cannot be written")
 
 
-def _leave_out(captured: Captured, program: Program, listing: Listing) -> bool:
+def _learns(
+    captured: Captured, program: Program, functions: Sequence[Function]
+) -> bool:
+    """Learn what functions need not return and fields need not hold.
+
+    Returns:
+      Whether the program is to be written again.
+    """
+    learnt = (
+        program.has_missed,
+        program.plan.learn(program.references),
+        _leave_out(captured, program, functions),
+    )
+    return any(learnt)
+
+
+def _leave_out(
+    captured: Captured, program: Program, functions: Sequence[Function]
+) -> bool:
     """Find fields of stand-ins that nothing reads; tell whether there are any.
 
     If one is read after all, by what is of use only without it, they are all left in.
@@ -102,14 +119,15 @@ def _leave_out(captured: Captured, program: Program, listing: Listing) -> bool:
     plan = program.plan
     if not plan.prunes:
         return False
-    if program.reads_left_out(listing.functions):
+    if program.reads_left_out(functions):
         plan.unread.clear()
         plan.prunes = False
         return True
     shown = [parameter.tree for parameter in captured.parameters]
     whole = [*shown, captured.result, *program.rearranged]
-    lines = _lines(listing.functions)
-    unread = unread_fields(program.classes, whole, lines) - plan.unread
+    lines, classes = _lines(functions), dict(program.classes)
+    keep_used(classes, shown, lines)
+    unread = unread_fields(classes, whole, lines) - plan.unread
     plan.unread |= unread
     return bool(unread)
 
@@ -132,10 +150,12 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
             program.define_classes(tree)
     with stage("functions"):
         main = main_function(captured, program, name)
-    main = finish_module(main, program)
-    if program.is_stale:
+    module = Module(main, program)
+    change_module(module, SHORTENING)
+    if program.is_stale or _learns(captured, program, module.functions):
         raise Restart
-    functions = [*lifter.functions, main]
+    change_module(module, FINISHING)
+    functions = module.functions
     note_annotations(functions, lifter)
     for tree in shown:
         program.define_classes(tree)
@@ -160,7 +180,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         lifter,
         block,
         program.classes,
-        main,
+        module.main,
         example,
         context,
         is_runnable,

@@ -164,14 +164,10 @@ def spell_keywords(module: Module) -> None:
             give_keywords(function, module.functions)
 
 
-# What a program that has to be written again is not to be put through: they learn nothing.
-_FINISHING = frozenset(
-    {name, open_main, unify, tell_apart, write_floats, spell_keywords}
-)
+SHORTENING: Sequence[Callable[[Module], None]] = (keep_used, inline)
+"""What is done to all functions before it is known whether they are written again."""
 
-MODULE_PASSES: Sequence[Callable[[Module], None]] = (
-    keep_used,
-    inline,
+FINISHING: Sequence[Callable[[Module], None]] = (
     name,
     open_main,
     unify,
@@ -179,19 +175,12 @@ MODULE_PASSES: Sequence[Callable[[Module], None]] = (
     write_floats,
     spell_keywords,
 )
-"""What is done to all functions."""
+"""What is done to them once they are not."""
 
 
-def finish_module(main: Function, program: Program) -> Function:
-    """Do what is done to a program once all functions are written.
-
-    Returns:
-      The main function, which may be another one now.
-    """
-    module = Module(main, program)
-    for run in MODULE_PASSES:
-        if program.is_stale and run in _FINISHING:
-            break
+def change_module(module: Module, passes: Sequence[Callable[[Module], None]]) -> None:
+    """Put all functions through some passes."""
+    for run in passes:
         with stage(run.__name__.replace("_", " ")):
             run(module)
         if is_strict():
@@ -199,4 +188,3 @@ def finish_module(main: Function, program: Program) -> Function:
         if is_watched():
             texts = ["\n".join(one.text_lines()) for one in module.functions]
             show(run.__name__.replace("_", " "), "", "\n\n\n".join(texts))
-    return module.main

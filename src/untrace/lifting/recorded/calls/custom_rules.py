@@ -22,7 +22,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
-from untrace.lifting.recorded.calls.perturbed import perturbed_rules
+from untrace.lifting.recorded.calls.perturbed import perturbed_rules, refuse_lost
 from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
@@ -163,6 +163,8 @@ def _defined(
             customs[key] = made
         return made
     body = _primal(function, bodies, args, writer.program)
+    if _is_told_of_zeros(function):
+        refuse_lost(body)
     maker, method = _spelling(function)
     given = [i for i in function.nondiff_argnums if i in passed]
     decorator = _decorator(maker, given, fixed, writer.program)
@@ -296,7 +298,7 @@ def _rules(
     """Define the derivative rules of a function without its fixed arguments."""
     first = [n for n, i in enumerate(function.nondiff_argnums) if i in fixed]
     made: list[Term] = []
-    if _is_symbolic(function) and not isinstance(function, jaxapi.CUSTOM_JVP):
+    if _is_told_of_zeros(function):
 
         def raising(error: Exception) -> Term:
             return _raising_rule(function, error, writer.program.lifter)
@@ -378,6 +380,11 @@ def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:
 
 def _is_symbolic(function: Any) -> bool:
     return bool(getattr(function, "symbolic_zeros", False))
+
+
+def _is_told_of_zeros(function: Any) -> bool:
+    """Whether the rules of a `jax.custom_vjp` are told of symbolic zeros."""
+    return _is_symbolic(function) and not isinstance(function, jaxapi.CUSTOM_JVP)
 
 
 @staged("derivative rules")

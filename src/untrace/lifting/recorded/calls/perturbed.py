@@ -37,6 +37,19 @@ Backward = dict[Choice, Term]
 RaisingRule = Callable[[Exception], Term]
 
 
+def refuse_lost(body: Body) -> None:
+    """Refuse a function whose rules differentiate what it computes, if no file can.
+
+    That is known by a run of it, before anything of it is written.
+
+    Raises:
+      LiftingError: If so.
+    """
+    lost = computes_lost(body)
+    if lost:
+        raise LiftingError(lost)
+
+
 def perturbed_rules(
     function: Any,
     body: Body,
@@ -59,9 +72,6 @@ def perturbed_rules(
       Unwritable: If a function is among the arguments, which the helper cannot pass on.
       LiftingError: If the rules differentiate what no file can.
     """
-    lost = computes_lost(body)  # which its rules differentiate, as it is
-    if lost:
-        raise LiftingError(lost)
     if len(fixed) < len(function.nondiff_argnums):
         raise Unwritable("rules that are told of symbolic zeros are passed functions")
     fwd, bwd = rules(function)

@@ -279,7 +279,7 @@ def called_once(references: References, drafts: Iterable[Draft]) -> list[list[Ke
     """
     read, called = _times(drafts)
     found: list[list[Kept]] = []
-    grown: Counter[str] = Counter()
+    grown: Counter[Draft] = Counter()
     for group in _by_function(references.kept).values():
         name = group[-1].function.name
         if read[name] != called[name]:
@@ -303,7 +303,7 @@ def _times(drafts: Iterable[Draft]) -> tuple[Counter[str], Counter[str]]:
 
 
 @optional(gives(False))
-def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[str]) -> bool:
+def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[Draft]) -> bool:
     """Whether a function is better written where it is called.
 
     Args:
@@ -317,14 +317,14 @@ def is_better_inside(kept: Kept, is_called_once: bool, grown: Counter[str]) -> b
         return False
     if _is_short(kept.draft):
         return True
-    if kept.caller is None or grown[kept.draft.name]:
+    if kept.caller is None or grown[kept.draft]:
         return False
     n_lines = kept.draft.lines_left()
     few = max(FEW_LINES, len(kept.draft.parameters) + 1)
-    around = kept.caller.lines_left() + grown[kept.caller.name]
+    around = kept.caller.lines_left() + grown[kept.caller]
     if n_lines > few or around + n_lines > MAX_LINES:
         return False
-    grown[kept.caller.name] += n_lines
+    grown[kept.caller] += n_lines
     return True
 
 
