@@ -382,3 +382,46 @@ def test_numbers_of_first_turns_stay_where_there_is_no_loop():
 
     src = untrace.source(lambda x: step(x, 0.0) + x + 0.5 * jnp.sum(x))(jnp.ones(3))
     assert "0.5 * 0.0" not in str(src) and src.report.strength == "identical"
+
+
+def waves(x):
+    previous = current = x
+    for _ in range(4):
+        new = 2 * current - previous + 0.1 * jnp.roll(current, 1)
+        previous, current = current, new
+    return current
+
+
+def moments(x):
+    m = v = jnp.zeros_like(x)
+    for _ in range(3):
+        m = 0.9 * m + 0.1 * x
+        v = 0.99 * v + 0.01 * x * x
+        x = x - m / (jnp.sqrt(v) + 1e-8)
+    return x
+
+
+def conjugate(x):
+    r = p = x - jnp.roll(x, 1)
+    for _ in range(4):
+        alpha = (r @ r) / (p @ p)
+        x = x + alpha * p
+        r = r - alpha * jnp.roll(p, 1)
+        p = r + alpha * p
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        (waves, ["for _ in range(4):", "return new"]),
+        (moments, ["m = 0.9 * m + 0.1 * x", "v = m", "for _ in range(3):"]),
+        (conjugate, ["r = r - alpha * jnp.roll(p, 1)", "p = r + alpha * p", "p = r"]),
+    ],
+)
+def test_variables_may_begin_as_one(function, lines):
+    src = untrace.source(function)(jnp.ones(3) * 2)
+    assert src.report.strength == "identical", str(src.report)
+    found = [line.strip() for line in str(src).splitlines()]
+    assert all(found.count(line) == 1 for line in lines), str(src)
+    assert "_2" not in src.module.body, str(src)

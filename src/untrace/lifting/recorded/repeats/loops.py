@@ -300,6 +300,7 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
             variable.uses += 2  # of the loop itself
             variable.hint = _hint_of(variable, run)
             variable.is_given, variable.is_foreign = True, False
+    begins.sort(key=_keeps_its_name)
     lists = [*leave(run, loop, draft, rest), *put_into(collections, loop)]
     take_variables([name for one in lists for name in flat(one.targets)], rest)
     begins = [one for one in begins if not _is_in_list(one)]
@@ -320,6 +321,15 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
     begun = [one for one in lists if any(True for _ in one.term.refs())]
     empty = [one for one in lists if one not in begun]
     return [*begun, *begins, *empty, Statement(targets, loop=loop)]
+
+
+def _keeps_its_name(begin: Statement) -> bool:
+    """Whether a variable begins as one of its name, which no other may begin as later."""
+    (variable,) = flat(begin.targets)
+    held = list(begin.term.refs())
+    return (
+        len(begin.term.parts) == len(held) == 1 and held[0].name.hint == variable.hint
+    )
 
 
 def _hint_of(variable: Name, run: Run) -> str:

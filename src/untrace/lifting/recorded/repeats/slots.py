@@ -180,9 +180,23 @@ def slot_of(
         return found if found.numbers or found.keys else None
     if found is None or known is None or found is known or found == known:
         return found
+    if found.kind == "older" and _begins_older(mine, known, found, run):
+        return found
     if found.kind == "leaf" and known.kind == "index" and type(mine) is Ref:
         return _leaf_instead(found, known, mine.resolved(), run)
     return None
+
+
+def _begins_older(mine: Token, known: Slot, found: Slot, run: Run) -> bool:
+    """Whether a place holds an older value from the third turn on, as it did before.
+
+    Where `prev = cur = u`, the second turn takes `u` for `prev` as well.
+    """
+    if run.n_turns != 2 or known.kind != "same" or type(mine) is not Ref:
+        return False
+    name, path = run.starts.get(found.local, (None, ""))
+    ref = mine.resolved()
+    return ref.name is name and ref.path == path + found.path
 
 
 def _is_number(part: Token) -> bool:

@@ -181,13 +181,15 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
                 return False
             row.append(slot)
         slots.append(row)
-    run.slots = slots
+    known_older, run.slots = run.older, slots
     left = _left(before, turn)
     left = left - run.older if left is not None else None
-    if left is None or (left != run.left and not is_second):
+    if left is None or (left != run.left - run.older and not is_second):
         return False
     run.left = left
     has_effects = any(statement.is_effect for statement in turn)
+    if not is_second and run.older != known_older and not _agrees(run):
+        return False  # what is older may only show in the third turn
     if is_second and not (_agrees(run) and (left or carried(run) or has_effects)):
         return False
     run.turns.append(turn)
