@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,87 @@ def forwarded(x: Any) -> Any:
     return c * e + s
 
 
+class State(NamedTuple):
+    h: Any
+    c: Any
+
+
+def cell(w: Any, state: State, x: Any) -> State:
+    z = jnp.concatenate([state.c, x]) @ w
+    c = state.h * jax.nn.sigmoid(z) + jnp.tanh(z)
+    return State(jnp.tanh(c), c)
+
+
+def of_fields(x: Any) -> Any:
+    zeros = jnp.zeros(3)
+    state = State(zeros, zeros)
+    for row in x:
+        state = cell(jnp.concatenate([x, x]), state, row)
+    return state.h
+
+
+def unpacking(w: Any, state: Any, x: Any) -> Any:
+    c, h = state
+    z = jnp.concatenate([h, x]) @ w
+    c = jax.nn.sigmoid(z) * c + jnp.tanh(z)
+    return c, jnp.tanh(c)
+
+
+def of_tuples(x: Any) -> Any:
+    zeros = jnp.zeros(3)
+    state = (zeros, zeros)
+    for row in x:
+        state = unpacking(jnp.concatenate([x, x]), state, row)
+    return state[1]
+
+
+def adam(params: Any, grads: Any, state: Any) -> Any:
+    m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["m"], grads)
+    v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, state["v"], grads)
+    params = jax.tree.map(lambda p, m, v: p - m / (jnp.sqrt(v) + 1e-8), params, m, v)
+    return params, {"m": m, "v": v}
+
+
+def of_trees(x: Any) -> Any:
+    params = {"a": x, "b": x[0]}
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    state = {"m": zeros, "v": zeros}
+    for _ in range(3):
+        params, state = adam(params, params, state)
+    return params
+
+
+def of_items(x: Any) -> Any:
+    state = {"a": x, "b": x}
+    for _ in range(3):
+        state = changed(state)
+    return state
+
+
+def changed(state: Any) -> Any:
+    y = state["b"] @ state["a"].T
+    return {"a": jnp.sin(y), "b": y}
+
+
 CASES = {
+    of_fields: [
+        "z = jnp.concatenate([state.c, x]) @ w",
+        "c = state.h * jax.nn.sigmoid(z) + jnp.tanh(z)",
+        "    for row in x:",
+    ],
+    of_tuples: [
+        "c, h = state",
+        "z = jnp.concatenate([h, x]) @ w",
+        "c = jax.nn.sigmoid(z) * c + jnp.tanh(z)",
+        "    for row in x:",
+    ],
+    of_trees: [
+        'lambda m, g: 0.9 * m + 0.1 * g, state["m"], grads)',
+        'lambda v, g: 0.99 * v + 0.01 * g * g, state["v"], grads)',
+        "    for _ in range(3):",
+        "params, state = adam(params, params, state)",
+    ],
+    of_items: ['y = state["b"] @ state["a"].T', "    for _ in range(3):"],
     passed_twice: [
         "def attention(q, k, queries, keys):",
         "masked(q.shape[0], k.shape[0], queries, keys)",
@@ -71,3 +151,4 @@ def test_the_variable_that_is_read_is_written(function: Any) -> None:
     assert src.report.strength == "identical", src.report
     text = src.module.body
     assert all(line in text for line in CASES[function]), text
+    assert "_2(" not in text

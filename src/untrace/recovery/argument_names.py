@@ -29,6 +29,7 @@ from untrace.recovery.numbers import (
 )
 from untrace.recovery.record import Body, Call
 from untrace.recovery.shape_parts import shape_parts
+from untrace.recovery.shared_parts import shared_parts
 from untrace.recovery.snapshots import Snapshots
 
 
@@ -57,11 +58,13 @@ def name_arguments(
     if is_all and say_nothing(given, site):
         call.held = NO_NUMBERS  # the only one that there may be stands in the source
         return
+    if body.shared and not site.is_library:
+        call.parts = shared_parts(frame, body.shared, snapshots)
     flat = flattened(given)
     names = number_names(frame, given, flat)
     call.numbers = only_names(names) if names else ()
     parameters = call.bodies[0].parameters if call.is_own else {}
-    call.arrays = named_arrays(frame, flat, parameters, body.shared)
+    call.arrays = named_arrays(frame, flat, parameters)
     if site.is_library:
         written = written_numbers(names, site)
         call.held = frozenset(names) - written if written else call.held

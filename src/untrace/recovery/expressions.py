@@ -14,11 +14,14 @@ from untrace.parsing import parse
 from untrace.recovery.instructions import listing_of
 
 _Place = tuple[int, int, int, int]
-_OPERATIONS = (ast.Call, ast.BinOp, ast.AugAssign, ast.Compare, ast.Subscript)
+_OPERATIONS = (
+    *(ast.Attribute, ast.AugAssign, ast.BinOp, ast.Call, ast.Compare, ast.Subscript),
+    ast.UnaryOp,
+)
 
 
 def expression_at(code: types.CodeType, lasti: int) -> ast.expr | ast.AugAssign | None:
-    """Return the call or operation that an instruction does, from the source file."""
+    """Return the call or operation that an instruction does, or the attribute it takes."""
     places = listing_of(code).positions[lasti // 2]
     if None in places:
         return None

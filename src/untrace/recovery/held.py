@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator, ValuesView
+from collections.abc import Iterator, ValuesView
 from typing import Any
 
 import jax
@@ -101,14 +101,3 @@ def _is_plain_iterator(value: Any) -> bool:
     """Whether a value is a generator, `zip` or the like; JAX warns about these."""
     is_plain = type(value).__module__ == "builtins"
     return is_plain and isinstance(value, (Iterator, ValuesView))
-
-
-def shared(values: Iterable[Any]) -> frozenset[int]:
-    """Return the `id` of the arrays that occur twice."""
-    keys = [id(value) for value in values if isinstance(value, jaxapi.Tracer)]
-    if len(set(keys)) == len(keys):
-        return _NONE
-    return frozenset([key for key in keys if keys.count(key) > 1])
-
-
-_NONE: frozenset[int] = frozenset()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -196,7 +195,6 @@ def named_arrays(
     frame: types.FrameType,
     values: Sequence[Any],
     parameters: Mapping[str, Any],
-    shared: Set[int] = frozenset(),
 ) -> tuple[tuple[int, str], ...]:
     """Return the names that the calling expression has for constant arrays given.
 
@@ -207,21 +205,20 @@ def named_arrays(
       frame: The caller's, which is at the call.
       values: What the call was given, with the parts of indices.
       parameters: Those of the user's function that is called, with what they are given.
-      shared: The `id` of other arrays whose names are wanted.
 
     Returns:
       The identity of each array, and its name.
     """
     listed = [w for v in values if type(v) is list for w in v]
-    found = [v for v in (*values, *listed) if id(v) in shared or _is_constant(v)]
+    found = [v for v in (*values, *listed) if _is_constant(v)]
     given = {id(v): v for v in found}
     if not given:
         return ()
     chains = bytecode.loads(frame.f_code, frame.f_lasti)
     held = [(id(_held(frame, chain)), chain.path[-1]) for chain in chains]
-    names = _of_operands([(key, name) for key, name in held if key in given], found)
+    names = [(key, name) for key, name in held if key in given]
     named = {key for key, _ in names}
-    others = [v for key, v in given.items() if key not in named | shared]
+    others = [v for key, v in given.items() if key not in named]
     computed = [one.path[-1] for one in chains if _is_property(_held(frame, one))]
     if len(others) == len(computed) == 1:  # which makes it anew each time
         names.append((id(others[0]), computed[0]))
@@ -230,24 +227,6 @@ def named_arrays(
             (id(v), name) for name, v in parameters.items() if _is_one_of(v, others)
         ]
     return tuple(names)
-
-
-def _of_operands(
-    names: list[tuple[int, str]], values: Sequence[Any]
-) -> list[tuple[int, str]]:
-    """The names of the arrays that a call was given: the last that were read.
-
-    Of `sin(a) + b` the sum is given what `b` holds, though `a` may hold it as well.
-    """
-    if len(names) < 2:
-        return names
-    left = Counter(map(id, values))
-    last: list[tuple[int, str]] = []
-    for key, name in reversed(names):
-        left[key] -= 1
-        if left[key] >= 0:
-            last.append((key, name))
-    return last[::-1]
 
 
 def _is_property(held: Any) -> bool:

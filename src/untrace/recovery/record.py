@@ -216,6 +216,20 @@ class ArrayItem(NamedTuple):
     place: tuple[int, ...]
 
 
+class SharedPart(NamedTuple):
+    """A part of what a variable holds, which other parts hold, too.
+
+    Attributes:
+      variable: The variable.
+      path: The keys, indices and attributes that lead to the part.
+      value: The part.
+    """
+
+    variable: str
+    path: tuple[Any, ...]
+    value: Any
+
+
 @dataclass(eq=False, slots=True)  # one that is frozen takes three times as long to make
 class Bind:
     """A primitive that was bound, which becomes an equation.
@@ -286,8 +300,8 @@ class Body(Subject):
       wrapped: The only function that a library's function has in its closure.
       setting: JAX's settings when it began.
       defaults: The numbers that parameters of a function of the user hold by default.
-      shared: The `id` of arrays that are several of its arguments, or several of the
-        results that it unpacks.
+      shared: The `id` of arrays that are several of its arguments or several parts of
+        them, or several of the results that it unpacks.
       free: What the variables held that it closes over, if it was called by Python.
       defined: The user's function of its module that has its code, if Python called it.
       space: The variables of its module, if Python called it.
@@ -387,6 +401,7 @@ class Call(Subject):
       arrays: The names that it has for constant arrays among them, and for those that are
         several arguments of the caller, by identity.
       containers: The containers among them that local variables of the user hold.
+      parts: The parts of variables among them that other parts are, too.
       formulas: How the caller's source computes floats among them.
       shaped: The arrays whose `.shape` or `.dtype`, by this name, is among them, or limits
         of whose type (`finfo`) are, if the caller is the user's.
@@ -416,6 +431,7 @@ class Call(Subject):
     constants: frozenset[str] = frozenset()
     arrays: tuple[tuple[int, str], ...] = ()
     containers: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[SharedPart, ...] = ()
     formulas: tuple[Formula, ...] = ()
     shaped: tuple[tuple[str, Any], ...] = ()
     shape_parts: tuple[ShapePart, ...] = ()

@@ -50,6 +50,7 @@ from untrace.recovery.record import (
     Target,
     is_library,
 )
+from untrace.recovery.shared_parts import shared_arrays
 from untrace.recovery.snapshots import Snapshots
 from untrace.recovery.targets import element_names
 from untrace.recovery.unflattening import add_conversions
@@ -278,7 +279,7 @@ class Recorder:
         else:
             call.target = site.target or self._element(site.elements, call)
             if type(call.target) is type(call.result) is tuple:
-                body.shared |= held.shared(call.result)
+                body.shared |= shared_arrays([call.result])
         self._read_arguments(call, entry, site, frame, body, near)
 
     def _read_arguments(
@@ -358,7 +359,7 @@ class Recorder:
         frame = entry.frame
         body = self._body(frame, None, own.parameters, own.number_defaults(frame))
         body.defined = own.defined
-        body.shared = held.shared(body.parameters.values())
+        body.shared = shared_arrays(body.parameters.values())
         body.free, body.space = held.free(frame), frame.f_globals
         body.setting = entry.setting
         if entry.body is not None:  # it called functions that did nothing

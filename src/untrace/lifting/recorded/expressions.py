@@ -206,6 +206,9 @@ def _known(value: Any, writer: Writer) -> Term | None:
     """Refer to a container that has a name, or is a part of one."""
     if is_plain(value):
         return None
+    part = writer.shared_part(value)
+    if part is not None:
+        return writer.ref(part)
     key = writer.values.key(value)
     found = writer.find(key) if key is not None else None
     if found is None:
@@ -309,10 +312,11 @@ def _is_needed(name: Name, writer: Writer) -> bool:
 
 
 def _array(value: Any, writer: Writer, field: str = "") -> Term:
-    argument = None
-    if writer.arguments:
-        name = writer.program.array_name(value)
-        argument = writer.arguments.get((id(value), name))
+    part = writer.shared_part(value)
+    if part is not None:
+        return writer.ref(part)
+    hint = writer.program.arrays.get(id(value), "")
+    argument = writer.arguments.get((id(value), hint))
     if argument is not None:  # one of several that are this array
         return writer.ref((argument, ""))
     found = writer.find(id(value))

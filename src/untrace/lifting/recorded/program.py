@@ -55,7 +55,7 @@ from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
 from untrace.options import Options
 from untrace.recovery.made_keys import KeyParts
-from untrace.recovery.record import Body, Call, Formula, is_library
+from untrace.recovery.record import Body, Call, Formula, SharedPart, is_library
 from untrace.recovery.transformations import names_of
 from untrace.stages import staged
 from untrace.syntax.importable import public_home
@@ -125,8 +125,8 @@ class Program:
         self.arrays: dict[
             int, str
         ] = {}  # names of constants, at the call being written
-        # Those of arrays that several variables hold which are read there, in order.
-        self.several: dict[int, deque[str]] = {}
+        # What it reads of what several variables, or parts of them, hold, in order.
+        self.parts: list[SharedPart] = []
         self.users_arrays: dict[int, str] = {}  # those of the user's code around it
         self.scalars: dict[int, int | float] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
@@ -215,7 +215,7 @@ class Program:
         numbers = self.numbers
         before = numbers.roles, numbers.held, numbers.module_names
         others = self.formulas, self.arrays, self.shaped, self.users_arrays
-        several = self.several
+        parts = self.parts
         around, self.item = self.item, item
         numbers.roles, numbers.held = dict(item.numbers), item.held
         numbers.module_names = item.module_names
@@ -223,27 +223,16 @@ class Program:
         for one in item.formulas:
             self.formulas.setdefault(id(one.value), deque()).append(one)
         self.arrays = dict(item.arrays)
-        self.several = {}
-        if len(item.arrays) > len(self.arrays):
-            for key, name in item.arrays:
-                self.several.setdefault(key, deque()).append(name)
         if item.place is None or item.place.is_users:
             self.users_arrays = self.users_arrays | self.arrays
-        self.shaped = item.shaped
+        self.shaped, self.parts = item.shaped, [*item.parts]
         try:
             yield
         finally:
             numbers.roles, numbers.held, numbers.module_names = before
             self.formulas, self.arrays, self.shaped, self.users_arrays = others
-            self.several = several
+            self.parts = parts
             self.item = around
-
-    def array_name(self, array: Any) -> str:
-        """The variable that an array is read from next, at the call being written."""
-        names = self.several.get(id(array))
-        if names is not None and len(names) > 1:
-            return names.popleft()
-        return names[0] if names else self.arrays.get(id(array), "")
 
     # ---- what the user wants to see the inside of ----------------------------------
 

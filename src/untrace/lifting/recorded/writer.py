@@ -232,6 +232,24 @@ class Writer:
         elif self.parent is not None:
             self.parent.needs_whole(key)
 
+    def shared_part(self, value: Any) -> Found | None:
+        """Return the part that the call being written reads, of several that are alike."""
+        parts = self.program.parts
+        if not parts:
+            return None
+        key = self.values.key(value)
+        for position, (variable, path, held) in enumerate(parts):
+            if self.values.key(held) != key:
+                continue
+            del parts[position]
+            names = [n for (_, hint), n in self.arguments.items() if hint == variable]
+            for name in reversed(names):
+                found = self.values.part_of(name, path)
+                if found is not None and found[0] == key:
+                    return name, found[1]
+            return None
+        return None
+
     def given_function(self, run: Body) -> Any:
         """Return the function that a parameter took and that ran; None if none did."""
         if not self.program.has_given:

@@ -183,4 +183,6 @@ def name_part(value: Any, target: Target, writer: Writer) -> Names:
     name = Name(identifier(variable or "value"), bool(variable) and target != "_")
     name.is_starred = is_starred(target)
     writer.define(value, name)
+    if name.is_given and is_array(value):  # it may be another part, too
+        writer.arguments[id(value), variable] = name
     return name

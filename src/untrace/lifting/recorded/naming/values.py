@@ -185,6 +185,22 @@ class Values:
         """Let no name stand for an array."""
         self._known.pop(id(array), None)
 
+    def part_of(self, name: Name, path: Sequence[Any]) -> tuple[Any, str] | None:
+        """Return the key of a part of what a name holds, and the text that leads to it."""
+        if name.held is None:
+            return None
+        tree, arrays = self.tree(name.held)
+        text = ""
+        for key in path:
+            parts = (
+                {} if isinstance(tree, Leaf) else dict(zip(tree.keys, tree.children))
+            )
+            if isinstance(tree, Leaf) or key not in parts:
+                return None
+            text += access(tree, key)
+            tree = parts[key]
+        return tree_key(tree, arrays), text
+
     def names(self) -> list[Name]:
         """List the names that stand for anything."""
         return list({id(name): name for name, _ in self._known.values()}.values())
