@@ -660,8 +660,8 @@ def test_a_method_is_one_function_however_its_caller_names_what_the_object_holds
 @pytest.mark.parametrize(("last", "n_left"), [("x = x * y", 1), ("x = x * x", 2)])
 def test_what_a_variable_holds_next_is_told_apart(last, n_left):
     functions = [
-        Function("f", "x", ["y = jnp.sin(x) + 1", "z = y * x", "return z"]),
-        Function("f_2", "y", ["x = jnp.sin(y) + 1", last, "return x"]),
+        function("f", "x", "y = jnp.sin(x) + 1", "z = y * x", "return z"),
+        function("f_2", "y", "x = jnp.sin(y) + 1", last, "return x"),
     ]
     merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
     assert len(functions) == n_left
