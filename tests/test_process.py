@@ -157,13 +157,13 @@ def test_garbage_of_many_jobs_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> 
         def __init__(self) -> None:
             self.itself = self
 
-    monkeypatch.setattr(process, "_MANY", 10_000)
+    monkeypatch.setattr(process, "_MANY", 20_000)
     with jaxapi.rare_collection():
         found = weakref.ref(Cycle())
     kept: list[list[int]] = []
-    for _ in range(10):
+    for _ in range(3):
         with jaxapi.rare_collection():
-            kept += [[n] for n in range(5000)]
+            kept += [[n] for n in range(8000)]
     assert found() is None
 
 

@@ -58,7 +58,7 @@ def name_arguments(
     if is_all and say_nothing(given, site):
         call.held = NO_NUMBERS  # the only one that there may be stands in the source
         return
-    if body.shared and not site.is_library:
+    if body.shared:
         call.parts = shared_parts(frame, body.shared, snapshots)
     flat = flattened(given)
     names = number_names(frame, given, flat)
