@@ -1,19 +1,84 @@
-"""What holds between the passes over a module, in every test (`UNTRACE_STRICT`).
+"""What holds between the passes, in every test (`UNTRACE_STRICT`).
 
-The text of every function is Python, each is defined once, and each is called with as
-many arguments as it takes. When nothing more is learnt, all that they read is defined.
+Groups of expressions are what Python's parser finds in their text. The text of every
+function is Python, each is defined once, and each is called with as many arguments as it
+takes. When nothing more is learnt, all that they read is defined.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 
 from untrace.lifting.printing import Function
-from untrace.parsing import parse
+from untrace.lifting.recorded.terms import (
+    BARE,
+    CALL,
+    DICT,
+    INDEX,
+    LIST,
+    PARENS,
+    TUPLE_OF,
+    Group,
+    Term,
+)
+from untrace.lifting.recorded.tree import Draft
+from untrace.parsing import parse, walk
 
 _BUILTINS = frozenset(vars(builtins))
+
+
+def check_nodes(draft: Draft) -> None:
+    """Check that the expressions of a function, which is written, are what they say.
+
+    Raises:
+      AssertionError: If Python's parser finds other groups in the text of one.
+    """
+    for term in draft.terms():
+        text = term.render()
+        groups = Counter((one.kind, len(one.texts())) for one in _groups_in(term))
+        if not groups:
+            continue
+        try:
+            tree = parse(text)
+        except SyntaxError as error:
+            raise AssertionError(f"no Python: {text}") from error
+        missing = groups - Counter(one for node in walk(tree) for one in _found(node))
+        assert not missing, f"in `{text}`, the parser does not find {missing}"
+
+
+def _groups_in(term: Term) -> Iterator[Group]:
+    """Yield the displays, calls and indices in an expression, and what is folded into it."""
+    yield from (one for one in term.groups() if one.kind not in (PARENS, BARE))
+    for ref in term.refs():
+        if ref.name.folded is not None:
+            yield from _groups_in(ref.name.folded)
+
+
+def _found(node: ast.AST) -> Iterator[tuple[int, int]]:
+    """Yield as what groups a node may be written, and the number of their items."""
+    match node:
+        case ast.Tuple(elts=items):
+            yield TUPLE_OF, len(items)
+        case ast.List(elts=items):
+            yield LIST, len(items)
+        case ast.Dict(values=items):
+            yield DICT, len(items)
+        case ast.Call(args=args, keywords=keywords):
+            yield CALL, len(args) + len(keywords)
+        case ast.Subscript(slice=index):
+            yield INDEX, len(index.elts) if isinstance(index, ast.Tuple) else 1
+            yield INDEX, 1  # which may be a tuple
+        case ast.ListComp():
+            yield LIST, 1
+        case ast.DictComp():
+            yield DICT, 1
+        case ast.GeneratorExp():
+            yield TUPLE_OF, 1
+        case _:
+            pass
 
 
 def check_functions(functions: Sequence[Function], after: str) -> None:

@@ -15,6 +15,15 @@ from untrace import jaxapi
 from untrace.capture.dict_keys import is_plain_key
 from untrace.capture.static_fields import is_named
 from untrace.capture.trees import Leaf, Node, Tree, plain, shown_settings
+from untrace.lifting.recorded.building import (
+    attribute,
+    call,
+    dict_term,
+    display,
+    indexed,
+    keyword,
+    text_term,
+)
 from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
@@ -35,13 +44,6 @@ from untrace.lifting.recorded.terms import (
     Name,
     Part,
     Term,
-    attribute,
-    call,
-    dict_term,
-    display,
-    indexed,
-    keyword,
-    text_term,
 )
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable

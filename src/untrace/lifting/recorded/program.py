@@ -17,7 +17,11 @@ from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.building import (
+    text_term,
+)
 from untrace.lifting.recorded.calls.retraced import Region, region_of
+from untrace.lifting.recorded.checks import check_nodes
 from untrace.lifting.recorded.descriptions import Descriptions
 from untrace.lifting.recorded.functions.function_names import settle
 from untrace.lifting.recorded.functions.needs import References
@@ -40,7 +44,11 @@ from untrace.lifting.recorded.numbers.numbers import (
 )
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import Global, Ref, Term, text_term
+from untrace.lifting.recorded.terms import (
+    Global,
+    Ref,
+    Term,
+)
 from untrace.lifting.recorded.tree import Draft, Tail, no_count
 from untrace.lifting.recorded.unify.copies import rename_variables
 from untrace.lifting.recorded.unify.names import stem_of
@@ -53,6 +61,7 @@ from untrace.lifting.recorded.unify.numbers import (
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.spelling import spell_home
 from untrace.lifting.spelling.homes import public_name
+from untrace.optional import is_strict
 from untrace.options import Options
 from untrace.recovery.made_keys import KeyParts
 from untrace.recovery.record import Body, Call, Formula, SharedPart, is_library
@@ -401,6 +410,8 @@ class Program:
         """Write a complete function, and note the names that it gives."""
         imported = frozenset(self.lifter.imports.attributes.values())
         made = render(draft, self.numbered, imported)
+        if is_strict():
+            check_nodes(draft)
         for name in draft.locals():
             self.locals.add(name.text)
             if name.is_given and not name.is_foreign and name.text != name.hint:

@@ -8,13 +8,12 @@ is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from untrace.capture.dict_keys import quoted
 from untrace.lifting.recorded.naming.paths import part_of
-from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPLE, UNARY
+from untrace.syntax.precedence import ATOM, LAMBDA, LEVELS, TUPLE
 
 
 @dataclass(eq=False, slots=True)
@@ -225,9 +224,12 @@ class Group:
     def render(self) -> str:
         """The text."""
         first, last = self.brackets()
+        return f"{first}{', '.join(self.texts())}{''.join(map(_text, self.tail))}{last}"
+
+    def texts(self) -> list[str]:
+        """The texts of the items; those that stand in a row are one, `*x[1:5]`."""
         can_star = len(self.items) >= MIN_WHOLE and self.kind not in (DICT, BARE)
-        texts = _with_stars(self) if can_star else [i.render() for i in self.items]
-        return f"{first}{', '.join(texts)}{''.join(map(_text, self.tail))}{last}"
+        return _with_stars(self) if can_star else [i.render() for i in self.items]
 
 
 Token = str | Ref | Global
@@ -484,11 +486,6 @@ def _plain(parts: list[Part]) -> Term:
     return group.items[0] if group is not None and group.kind == PARENS else Term(parts)
 
 
-def text_term(text: str) -> Term:
-    """Make a term of text that is an atom, or a number with its sign."""
-    return Term([text], UNARY if text.startswith("-") else ATOM)
-
-
 def _text(part: Part) -> str:
     if type(part) is str:
         return part
@@ -568,92 +565,6 @@ def placed(term: Term, level: int) -> list[Part]:
     if term.level < level:
         return [Group(PARENS, [Term(term.parts, term.level)])]
     return list(term.parts)
-
-
-def enclosed(term: Term, level: int) -> Term:
-    """Return a term that stands in parentheses if it binds as `level` does, or less."""
-    made = Term(placed(term, level + 1), term.level)
-    group = made.group
-    is_enclosed = group is not None and group.kind == PARENS
-    return Term(made.parts) if is_enclosed else made
-
-
-def _item(term: Term, lead: Lead | None, level: int = LAMBDA) -> Term:
-    """Return a term for a place in a group."""
-    bound = term.level if term.level >= level else ATOM
-    return Term(placed(term, level), bound, lead)
-
-
-def items_of(terms: Iterable[Term]) -> list[Term]:
-    """Return terms as the items of a group."""
-    return [_item(term, term.lead) for term in terms]
-
-
-def joined(terms: Iterable[Term]) -> Term:
-    """Write several terms with commas between."""
-    items = items_of(terms)
-    return items[0] if len(items) == 1 else Term([Group(BARE, items)], TUPLE)
-
-
-def call(function: Term, arguments: Iterable[Term]) -> Term:
-    """Write a call."""
-    return Term([*placed(function, ATOM), Group(CALL, items_of(arguments))])
-
-
-def attribute(owner: Term, name: str) -> Term:
-    """Write `owner.name`."""
-    return Term([*placed(owner, ATOM), f".{name}"])
-
-
-def indexed(owner: Term, index: Iterable[Term]) -> Term:
-    """Write `owner[index]`."""
-    return Term([*placed(owner, ATOM), Group(INDEX, items_of(index))])
-
-
-def starred(term: Term) -> Term:
-    """Write `*term`, an item that stands for several."""
-    return _item(term, Lead(STARS, "*"), ATOM)
-
-
-def keyword(name: str, term: Term) -> Term:
-    """Write a keyword argument."""
-    return _item(term, Lead(KEYWORD, f"{name}="))
-
-
-def entry(key: str, term: Term) -> Term:
-    """Write an entry of a dict, whose key is this text."""
-    return _item(term, Lead(KEY, f"{key}: "))
-
-
-def without_lead(item: Term) -> Term:
-    """Return an item alone."""
-    return Term(item.parts, item.level)
-
-
-def binary(left: Term, operator: str, right: Term) -> Term:
-    """Write a binary operation that groups to the left; a power, to the right."""
-    level = LEVELS[operator]
-    first, second = (level + 1, UNARY) if level == POWER else (level, level + 1)
-    if level == COMPARE:  # a row of comparisons is another thing
-        first = level + 1
-    sign = f" {operator} "
-    return Term([*placed(left, first), sign, *placed(right, second)], level)
-
-
-def display(brackets: str, terms: Iterable[Term]) -> Term:
-    """Write a tuple or list."""
-    return Term([Group(TUPLE_OF if brackets == "()" else LIST, items_of(terms))])
-
-
-def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> Term:
-    """Write a dict, `{**base, "key": value}`."""
-    given = [_item(base, Lead(STARS, "**"), ATOM) for base in bases]
-    return dict_of([*given, *[entry(quoted(key), term) for key, term in items]])
-
-
-def dict_of(entries: Iterable[Term]) -> Term:
-    """Write a dict of entries."""
-    return Term([Group(DICT, items_of(entries))])
 
 
 def is_global(term: Term) -> bool:

@@ -12,6 +12,12 @@ import jax
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import reason
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    text_term,
+)
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.kernels import kernel_term
@@ -34,11 +40,7 @@ from untrace.lifting.recorded.naming.values import arrays_in, has_array
 from untrace.lifting.recorded.terms import (
     Global,
     Term,
-    call,
-    display,
     is_global,
-    keyword,
-    text_term,
 )
 from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable

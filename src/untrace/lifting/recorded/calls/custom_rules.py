@@ -19,6 +19,12 @@ from untrace.lifting.blocks.raising_rules import exception_text
 from untrace.lifting.heads import Parameter
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    text_term,
+)
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
@@ -44,11 +50,7 @@ from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import (
     Global,
     Term,
-    call,
-    display,
     is_global,
-    keyword,
-    text_term,
 )
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer

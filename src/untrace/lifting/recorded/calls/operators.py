@@ -6,6 +6,14 @@ import ast
 from typing import Any
 
 from untrace import jaxapi
+from untrace.lifting.recorded.building import (
+    attribute,
+    binary,
+    call,
+    enclosed,
+    indexed,
+    text_term,
+)
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_terms
 from untrace.lifting.recorded.naming.values import is_array
@@ -13,13 +21,7 @@ from untrace.lifting.recorded.terms import (
     Group,
     Part,
     Term,
-    attribute,
-    binary,
-    call,
-    enclosed,
-    indexed,
     placed,
-    text_term,
     update,
 )
 from untrace.lifting.recorded.unwritable import Unwritable

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from untrace.lifting.recorded.building import (
+    attribute,
+    call,
+)
 from untrace.lifting.recorded.terms import (
     Global,
     Term,
-    attribute,
-    call,
     is_bound,
     is_global,
 )

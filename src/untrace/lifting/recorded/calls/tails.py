@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.numbers.formulas import shape_of
-from untrace.lifting.recorded.terms import (
-    Term,
+from untrace.lifting.recorded.building import (
     attribute,
     call,
     display,
     starred,
     without_lead,
+)
+from untrace.lifting.recorded.naming.values import is_array
+from untrace.lifting.recorded.numbers.formulas import shape_of
+from untrace.lifting.recorded.terms import (
+    Term,
 )
 from untrace.lifting.recorded.tree import Tail
 from untrace.lifting.recorded.writer import Writer

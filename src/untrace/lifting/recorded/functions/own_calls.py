@@ -10,6 +10,12 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from untrace.lifting.recorded.building import (
+    call,
+    keyword,
+    starred,
+    text_term,
+)
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
@@ -34,10 +40,6 @@ from untrace.lifting.recorded.terms import (
     Global,
     Name,
     Term,
-    call,
-    keyword,
-    starred,
-    text_term,
 )
 from untrace.lifting.recorded.tree import Parameter, Statement
 from untrace.lifting.recorded.unify.places import passed_text

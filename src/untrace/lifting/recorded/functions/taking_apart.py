@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from untrace.lifting.recorded.building import (
+    without_lead,
+)
 from untrace.lifting.recorded.terms import (
     DICT,
     KEY,
@@ -19,7 +22,6 @@ from untrace.lifting.recorded.terms import (
     Ref,
     Term,
     first_step,
-    without_lead,
 )
 from untrace.lifting.recorded.tree import Draft
 from untrace.syntax.names import identifier, is_name

@@ -13,6 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from untrace.lifting.recorded.building import (
+    call,
+    items_of,
+    without_lead,
+)
 from untrace.lifting.recorded.folding import fold_all
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
@@ -29,10 +34,7 @@ from untrace.lifting.recorded.terms import (
     Part,
     Ref,
     Term,
-    call,
-    items_of,
     placed,
-    without_lead,
 )
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat
 from untrace.syntax.precedence import LAMBDA, OR

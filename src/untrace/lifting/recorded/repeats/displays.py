@@ -11,6 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from untrace.lifting.recorded.building import (
+    attribute,
+    call,
+    dict_of,
+    display,
+    indexed,
+    joined,
+    without_lead,
+)
 from untrace.lifting.recorded.repeats.lists import terms_of
 from untrace.lifting.recorded.repeats.slots import Run, names_in
 from untrace.lifting.recorded.terms import (
@@ -22,15 +31,8 @@ from untrace.lifting.recorded.terms import (
     Part,
     Ref,
     Term,
-    attribute,
-    call,
-    dict_of,
-    display,
-    indexed,
-    joined,
     placed,
     update,
-    without_lead,
 )
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.syntax.precedence import LAMBDA

@@ -7,6 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from untrace.lifting.recorded.building import (
+    attribute,
+    call,
+    display,
+    indexed,
+)
 from untrace.lifting.recorded.naming.held import (
     are_alike,
     item_hint,
@@ -39,10 +45,6 @@ from untrace.lifting.recorded.terms import (
     Part,
     Ref,
     Term,
-    attribute,
-    call,
-    display,
-    indexed,
 )
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM

@@ -20,6 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from untrace.lifting.recorded.building import (
+    display,
+    starred,
+)
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
@@ -77,8 +81,6 @@ from untrace.lifting.recorded.terms import (
     Ref,
     Term,
     Token,
-    display,
-    starred,
 )
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional

@@ -11,6 +11,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    starred,
+    text_term,
+)
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.repeats.slots import (
     Run,
@@ -25,11 +32,6 @@ from untrace.lifting.recorded.terms import (
     Ref,
     Term,
     Token,
-    call,
-    display,
-    keyword,
-    starred,
-    text_term,
 )
 from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
 from untrace.syntax.precedence import LAMBDA
