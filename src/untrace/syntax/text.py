@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from untrace.printable import printable, printable_lines
 
+QUOTES = ("'", '"')
 STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 """What matches a string literal, as a regular expression."""
 WIDTH_COLS = 85

@@ -142,7 +142,7 @@ def fold(draft: Draft) -> None:
     if draft.result is not None:
         waiting = list(pending)
         _take(draft.result, pending)
-        if is_long_tuple(draft.result.render()):
+        if is_long_tuple(draft.result):
             _keep_foreign([name for name, _ in waiting])
         if any(name.folded is not None for name, _ in waiting):
             draft.returned_in = waiting[-1][1].items

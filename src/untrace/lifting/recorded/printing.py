@@ -65,9 +65,9 @@ def render(
     forbidden -= fixed
     rows = _rows(draft, forbidden, taken, imported)
     if draft.result is not None:
-        text = draft.result.render()
+        text = returned_text(draft.result)
         if text != "None":
-            rows.append((draft.returned_in, f"return {returned_text(text)}"))
+            rows.append((draft.returned_in, f"return {text}"))
     lines = under_contexts(rows)
     unpacked = [flat(s.targets) for s in draft.statements if s.is_row]
     values = {name.text for names in unpacked for name in names}

@@ -21,7 +21,11 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameters_of
 from untrace.lifting.recorded.terms import (
+    CALL,
     Global,
+    Group,
+    Name,
+    Ref,
     Term,
     placed,
 )
@@ -157,11 +161,20 @@ def shortened(draft: Draft, sizes: dict[str, int]) -> Term | None:
     if draft.result is None or draft.statements_left():
         return None
     result = draft.result.opened()
-    text = result.render()
-    first = result.parts[0] if result.parts else None
-    if type(first) is Global and text == f"{first.text}({_passed_on(draft, sizes)})":
-        return Term([first])
-    return lambda_term(draft) if len(text) <= MAX_LAMBDA else None
+    match result.parts:
+        case [Global() as function, Group(kind=kind, items=items)] if kind == CALL:
+            passed = [_passed(item) for item in items]
+            if passed == _passed_on(draft, sizes):
+                return Term([function])
+        case _:
+            pass
+    return lambda_term(draft) if len(result.render()) <= MAX_LAMBDA else None
+
+
+def _passed(item: Term) -> tuple[Name, str] | None:
+    """Return the name that an argument is, or is a part of."""
+    ref = item.ref.resolved() if item.ref is not None else None
+    return None if ref is None or ref.name.folded else (ref.name, ref.path)
 
 
 def operator_function(draft: Draft) -> tuple[str, str] | None:
@@ -173,12 +186,14 @@ def operator_function(draft: Draft) -> tuple[str, str] | None:
         return None
     if not all(isinstance(name.held, jaxapi.Tracer) for name in names):
         return None
-    text = draft.result.opened().render()
-    first, second = (name.hint for name in names)
-    for sign, function in _FUNCTIONS.items():
-        if text == f"{first} {sign} {second}":
-            return "jax.numpy", function
-    return None
+    match draft.result.opened().parts:
+        case [Ref() as first, str(sign), Ref() as second]:
+            operands = [_passed(Term([one])) for one in (first, second)]
+            is_plain = operands == [(name, "") for name in names]
+            function = _FUNCTIONS.get(sign.strip()) if is_plain else None
+            return ("jax.numpy", function) if function else None
+        case _:
+            return None
 
 
 @optional(unchanged)
@@ -214,18 +229,18 @@ def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
     return found | parsed("\n".join(function.after)).variables()
 
 
-def _passed_on(draft: Draft, sizes: dict[str, int]) -> str:
-    """Write the arguments of a call that passes all parameters on as they are."""
-    texts: list[str] = []
+def _passed_on(draft: Draft, sizes: dict[str, int]) -> list[tuple[Name, str]] | None:
+    """List the arguments of a call that passes all parameters on, if that is by position."""
+    passed: list[tuple[Name, str]] = []
     for parameter in draft.parameters:
-        hint = parameter.name.hint
+        name = parameter.name
         if parameter.is_keyword or parameter.stars == "**":
-            return ""
+            return None
         if parameter.stars:
-            texts += [f"{hint}[{i}]" for i in range(sizes.get(hint, 0))]
+            passed += [(name, f"[{i}]") for i in range(sizes.get(name.hint, 0))]
         else:
-            texts.append(hint)
-    return ", ".join(texts)
+            passed.append((name, ""))
+    return passed
 
 
 def lambda_term(draft: Draft) -> Term:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Sequence
 
-from untrace.parsing import parse
+from untrace.lifting.recorded.terms import TUPLE_OF, Term
+from untrace.syntax.text import QUOTES
 
 MAX_LINE = 79
 """Characters of an expression that fits into a line of a function."""
 
 
-def is_long_tuple(text: str) -> bool:
+def is_long_tuple(result: Term) -> bool:
     """Whether several results do not fit into a line."""
-    return len(text) > MAX_LINE and bool(_items(text))
+    return len(_items(result)) > 1 and len(result.render()) > MAX_LINE
 
 
-def returned_text(text: str) -> str:
-    """Return the text of a result; a tuple over lines is in brackets, or its last item."""
-    items = _items(text)
-    are_names = all(isinstance(one, (ast.Name, ast.Constant)) for one in items[:-1])
-    is_bare = bool(items) and (len(text) <= MAX_LINE or are_names)
-    return text[1:-1] if is_bare else text
+def returned_text(result: Term) -> str:
+    """The text of a result; a tuple over lines is in brackets, or its last item."""
+    text, items = result.render(), _items(result)
+    is_bare = len(text) <= MAX_LINE or all(map(_is_word, items[:-1]))
+    return ", ".join(items) if len(items) > 1 and is_bare else text
 
 
-def _items(text: str) -> list[ast.expr]:
-    """Return the items of a tuple of several that is in brackets; else none."""
-    if not text.startswith("(") or text.endswith(",)"):
-        return []
-    try:
-        node = parse(text, "eval").body
-    except SyntaxError:  # names that are not settled yet may be anything
-        return []
-    return node.elts if isinstance(node, ast.Tuple) else []
+def _items(result: Term) -> Sequence[str]:
+    """The texts of the items of a tuple."""
+    group = result.opened().group
+    is_tuple = group is not None and group.kind == TUPLE_OF and not group.tail
+    return group.texts() if group is not None and is_tuple else ()
+
+
+def _is_word(item: str) -> bool:
+    """Whether an item is a variable, a number or a string."""
+    return item.isidentifier() or item[0].isdecimal() or item[0] in QUOTES

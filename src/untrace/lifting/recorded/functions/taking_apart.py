@@ -25,8 +25,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.tree import Draft
 from untrace.syntax.names import identifier, is_name
-
-_QUOTES = ('"', "'")
+from untrace.syntax.text import QUOTES
 
 
 def take_apart(name: Name, term: Term, draft: Draft) -> list[tuple[Name, Term]]:
@@ -91,7 +90,7 @@ def _is_plain(group: Group) -> bool:
 
 def _hint(path: str) -> str:
     """Return what a part is called after: its key, if it has one."""
-    return identifier(path[2:-2], "part") if path[1] in _QUOTES else ""
+    return identifier(path[2:-2], "part") if path[1] in QUOTES else ""
 
 
 def _key(item: Term) -> str:

@@ -36,6 +36,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.text import QUOTES
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -277,10 +278,7 @@ def _display_behind(
 
 def _is_literal(key: str) -> bool:
     """Whether the text of a key is a string or an integer."""
-    return key.isdecimal() or key[0] in _QUOTES
-
-
-_QUOTES = ("'", '"')
+    return key.isdecimal() or key[0] in QUOTES
 
 
 def _shape(
