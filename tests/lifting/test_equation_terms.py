@@ -8,19 +8,11 @@ import pytest
 
 from untrace.ir import from_jaxpr
 from untrace.lifting.lifter import Lifter
-from untrace.lifting.recorded.building import (
-    binary,
-)
+from untrace.lifting.recorded.building import binary
 from untrace.lifting.recorded.calls.equation_texts import term_of
 from untrace.lifting.recorded.calls.equations import expression
 from untrace.lifting.recorded.folding import fold_all
-from untrace.lifting.recorded.terms import (
-    CALL,
-    Global,
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import CALL, Global, Name, Ref, Term
 from untrace.lifting.recorded.tree import Statement
 from untrace.options import Options
 

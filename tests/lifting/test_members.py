@@ -5,18 +5,9 @@ import numpy as np
 
 import untrace
 from tests.lifting.installed import library
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    text_term,
-)
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-)
-from untrace.lifting.recorded.terms import (
-    Term as T,
-)
+from untrace.lifting.recorded.building import call, display, text_term
+from untrace.lifting.recorded.terms import Name, Ref
+from untrace.lifting.recorded.terms import Term as T
 
 X = np.arange(4.0, dtype=np.float32)
 

@@ -21,12 +21,8 @@ from untrace.lifting import lift
 from untrace.lifting.frame import Frame
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded import listing
-from untrace.lifting.recorded.building import (
-    text_term,
-)
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.building import text_term
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.optional import (
     NOTE,

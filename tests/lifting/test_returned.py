@@ -7,11 +7,7 @@ from jax.scipy.special import logsumexp
 import untrace
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Parameter, Statement
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)

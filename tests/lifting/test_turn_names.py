@@ -8,11 +8,7 @@ import pytest
 
 import untrace
 from untrace.lifting.recorded.repeats.turn_names import taken_up
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Loop, Statement
 
 

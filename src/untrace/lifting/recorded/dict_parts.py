@@ -13,18 +13,10 @@ from typing import Any
 
 from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin
-from untrace.lifting.recorded.building import (
-    call,
-    dict_term,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, dict_term, text_term
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.values import Found, tree_key
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Name, Term
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

@@ -39,12 +39,7 @@ from untrace.lifting.recorded.naming.values import (
 from untrace.lifting.recorded.numbers.formulas import formula_term
 from untrace.lifting.recorded.projected_trees import of_projected
 from untrace.lifting.recorded.slices import slice_term
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Part,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Name, Part, Term
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
-from untrace.lifting.recorded.terms import (
-    TUPLE_OF,
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import TUPLE_OF, Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat, is_folded
 from untrace.optional import gives, optional
 

@@ -12,9 +12,7 @@ from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.inputs import has_state
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import (
-    text_term,
-)
+from untrace.lifting.recorded.building import text_term
 from untrace.lifting.recorded.calls.callables import callable_term, decorator_term
 from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.expressions import static_term, value_term
@@ -27,10 +25,7 @@ from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.statements import write_body
-from untrace.lifting.recorded.terms import (
-    Name,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.tree import Draft, Parameter, Statement
 from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name

@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 
 from untrace.capture.trees import Leaf, Tree, access
-from untrace.lifting.recorded.building import (
-    call,
-)
+from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.paths import is_word_key, steps
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.precedence import LAMBDA

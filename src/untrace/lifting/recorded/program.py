@@ -17,9 +17,7 @@ from untrace.ir import Block
 from untrace.lifting.blocks.inlining import without_jit
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import (
-    text_term,
-)
+from untrace.lifting.recorded.building import text_term
 from untrace.lifting.recorded.calls.retraced import Region, region_of
 from untrace.lifting.recorded.checks import check_nodes
 from untrace.lifting.recorded.descriptions import Descriptions
@@ -44,11 +42,7 @@ from untrace.lifting.recorded.numbers.numbers import (
 )
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import (
-    Global,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Tail, no_count
 from untrace.lifting.recorded.unify.copies import rename_variables
 from untrace.lifting.recorded.unify.names import stem_of

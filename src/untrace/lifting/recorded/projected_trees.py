@@ -11,15 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from untrace.capture.trees import Leaf, Node, Tree, access, leaves
-from untrace.lifting.recorded.building import (
-    call,
-)
+from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found, tree_key
-from untrace.lifting.recorded.terms import (
-    Name,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.precedence import LAMBDA

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace.lifting.recorded.naming.paths import part_of, steps
-from untrace.lifting.recorded.terms import (
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.bytecode import has_slice

@@ -21,9 +21,7 @@ from untrace.lifting.recorded.repeats.rows import (
     row_hint,
     rows_at_once,
 )
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.progress import tick

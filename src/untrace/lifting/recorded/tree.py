@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
 from untrace.recovery.record import Place, Turn

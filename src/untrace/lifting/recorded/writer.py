@@ -24,11 +24,7 @@ from untrace.lifting.recorded.naming.values import (
 )
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.repeats.rows import row_of
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement, Trail
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode

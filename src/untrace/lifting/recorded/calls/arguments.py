@@ -11,10 +11,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.lifting.recorded.building import (
-    display,
-    keyword,
-)
+from untrace.lifting.recorded.building import display, keyword
 from untrace.lifting.recorded.calls.host_calls import host_term, is_host_function
 from untrace.lifting.recorded.calls.kept_functions import with_kept
 from untrace.lifting.recorded.calls.tails import tail_term
@@ -22,9 +19,7 @@ from untrace.lifting.recorded.expressions import constant_term, shape_term
 from untrace.lifting.recorded.functions.library import takes_shape_of_another
 from untrace.lifting.recorded.functions.runs import runs_of
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.functions import is_function, signature_of
 from untrace.recovery.record import Body, Call, Spelling, is_library

@@ -18,10 +18,7 @@ from untrace.lifting.recorded.calls.rule_places import place_rules
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import (
-    Term,
-    is_global,
-)
+from untrace.lifting.recorded.terms import Term, is_global
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import run_apart, struct, trace_primal

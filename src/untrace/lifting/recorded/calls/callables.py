@@ -12,12 +12,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import reason
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    keyword,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, display, keyword, text_term
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.kernels import kernel_term
@@ -37,11 +32,7 @@ from untrace.lifting.recorded.functions.parameters import (
     spread_items,
 )
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-    is_global,
-)
+from untrace.lifting.recorded.terms import Global, Term, is_global
 from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer

@@ -6,9 +6,7 @@ import functools
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
-from untrace.lifting.recorded.building import (
-    call,
-)
+from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.calls.arguments import plain_arguments, public_arguments
 from untrace.lifting.recorded.calls.callables import transformed_call
 from untrace.lifting.recorded.calls.custom_rules import custom_call
@@ -33,10 +31,7 @@ from untrace.lifting.recorded.functions.library import shorter
 from untrace.lifting.recorded.functions.own_calls import write_own_call
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import Found
-from untrace.lifting.recorded.terms import (
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name

@@ -19,12 +19,7 @@ from untrace.lifting.blocks.raising_rules import exception_text
 from untrace.lifting.heads import Parameter
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    keyword,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, display, keyword, text_term
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
@@ -47,11 +42,7 @@ from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-    is_global,
-)
+from untrace.lifting.recorded.terms import Global, Term, is_global
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import (

@@ -20,9 +20,7 @@ from untrace.lifting.printing import unpacked
 from untrace.lifting.recorded.calls.equation_texts import term_of
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Call

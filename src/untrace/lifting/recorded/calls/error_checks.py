@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.lifting.blocks.error_checks import HELPER
-from untrace.lifting.recorded.building import (
-    call,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, text_term
 from untrace.lifting.recorded.expressions import tree_term
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.writer import Writer
 
 

@@ -13,10 +13,7 @@ import jax
 from jax.experimental import io_callback
 
 from untrace.lifting.blocks.standins import host_function_of
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name

@@ -24,9 +24,7 @@ from untrace.lifting.recorded.naming.values import (
     has_array,
     is_array,
 )
-from untrace.lifting.recorded.terms import (
-    Global,
-)
+from untrace.lifting.recorded.terms import Global
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer

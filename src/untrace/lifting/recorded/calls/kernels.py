@@ -13,17 +13,9 @@ from untrace import jaxapi
 from untrace.lifting.blocks.kernels import block_shape
 from untrace.lifting.blocks.state import memory_text, pallas, scratch_text
 from untrace.lifting.frame import Frame
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    keyword,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, display, keyword, text_term
 from untrace.lifting.recorded.functions.definitions import define
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call

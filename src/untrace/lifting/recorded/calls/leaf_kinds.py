@@ -12,18 +12,10 @@ from typing import Any
 import jax
 
 from untrace.capture.trees import Node
-from untrace.lifting.recorded.building import (
-    call,
-    keyword,
-)
+from untrace.lifting.recorded.building import call, keyword
 from untrace.lifting.recorded.functions.library import lambda_term
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Global,
-    Ref,
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Global, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, flat
 
 

@@ -20,10 +20,7 @@ from untrace.lifting.frame import Frame, module_function
 from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.lift import count_blocks, open_trees
 from untrace.lifting.names.source_names import source_names
-from untrace.lifting.recorded.building import (
-    call,
-    keyword,
-)
+from untrace.lifting.recorded.building import call, keyword
 from untrace.lifting.recorded.calls.equations import RESULTS
 from untrace.lifting.recorded.calls.retraced import Region
 from untrace.lifting.recorded.functions.fields import without
@@ -31,10 +28,7 @@ from untrace.lifting.recorded.naming.paths import common, last_word, steps
 from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC, opened_name
 from untrace.lifting.recorded.naming.values import Found, arrays_in, has_array, is_array
 from untrace.lifting.recorded.program import Program
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.optional import gives, optional

@@ -17,13 +17,7 @@ from untrace.lifting.recorded.building import (
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_terms
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Group,
-    Part,
-    Term,
-    placed,
-    update,
-)
+from untrace.lifting.recorded.terms import Group, Part, Term, placed, update
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.expressions import expression_at

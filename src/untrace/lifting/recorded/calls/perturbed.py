@@ -12,21 +12,12 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
-from untrace.lifting.recorded.building import (
-    call,
-    dict_of,
-    display,
-    entry,
-    starred,
-)
+from untrace.lifting.recorded.building import call, dict_of, display, entry, starred
 from untrace.lifting.recorded.calls.lost_derivatives import computes_lost, lost_in
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.apart import ToldRules, perturbable, trace_told_rules

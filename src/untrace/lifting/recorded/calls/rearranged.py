@@ -17,17 +17,12 @@ import jax
 import jax.numpy as jnp
 
 from untrace import jaxapi
-from untrace.lifting.recorded.building import (
-    call,
-)
+from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.expressions import tree_term
 from untrace.lifting.recorded.naming.leaves import put_into, structure_term
 from untrace.lifting.recorded.naming.naming import rename
 from untrace.lifting.recorded.naming.values import arrays_in
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Body, Call

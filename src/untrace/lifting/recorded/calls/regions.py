@@ -20,9 +20,7 @@ from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.names.naming import UNNAMED
 from untrace.lifting.names.source_names import source_names
-from untrace.lifting.recorded.building import (
-    call,
-)
+from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.calls.equations import RESULTS, expression
 from untrace.lifting.recorded.calls.lost_derivatives import lost_derivative
 from untrace.lifting.recorded.calls.opening import (
@@ -40,11 +38,7 @@ from untrace.lifting.recorded.naming.transformed import opened_name
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan, Restart, place_of
 from untrace.lifting.recorded.program import Program
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Name, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.lifting.recorded.writer import Writer

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.building import (
-    attribute,
-    call,
-)
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-    is_bound,
-    is_global,
-)
+from untrace.lifting.recorded.building import attribute, call
+from untrace.lifting.recorded.terms import Global, Term, is_bound, is_global
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 

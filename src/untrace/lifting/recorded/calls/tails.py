@@ -20,9 +20,7 @@ from untrace.lifting.recorded.building import (
 )
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.numbers.formulas import shape_of
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.tree import Tail
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.limits import limit_of

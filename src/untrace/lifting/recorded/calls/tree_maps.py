@@ -11,10 +11,7 @@ import jax
 
 from untrace import jaxapi
 from untrace.capture.trees import n_numbers
-from untrace.lifting.recorded.building import (
-    call,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, text_term
 from untrace.lifting.recorded.calls.arguments import public_arguments
 from untrace.lifting.recorded.calls.leaf_kinds import map_by_kind
 from untrace.lifting.recorded.calls.leaf_runs import may_be, takes_twice
@@ -36,9 +33,7 @@ from untrace.lifting.recorded.naming.values import (
     is_array,
 )
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer

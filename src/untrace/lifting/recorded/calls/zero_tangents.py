@@ -16,12 +16,7 @@ import jax
 from untrace.lifting.heads import plain_head
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.terms import (
-    Global,
-    Term,
-    is_bound,
-    is_global,
-)
+from untrace.lifting.recorded.terms import Global, Term, is_bound, is_global
 from untrace.recovery.record import Body, runs_inside
 from untrace.syntax.names import identifier
 

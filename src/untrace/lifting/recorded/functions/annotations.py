@@ -26,9 +26,7 @@ from untrace.lifting.recorded.functions.user_annotations import (
     user_annotation,
 )
 from untrace.lifting.recorded.naming.values import is_array, type_of
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.sizes import Size

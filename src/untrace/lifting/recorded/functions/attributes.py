@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.writer import Writer
 from untrace.objects import attributes_of
 from untrace.recovery.record import Body

@@ -9,10 +9,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.capture.attributes import holds
 from untrace.capture.origins import function_name
-from untrace.lifting.recorded.building import (
-    call,
-    keyword,
-)
+from untrace.lifting.recorded.building import call, keyword
 from untrace.lifting.recorded.functions.definitions import bound_parameters, define
 from untrace.lifting.recorded.functions.function_values import (
     all_runs_of,
@@ -24,9 +21,7 @@ from untrace.lifting.recorded.functions.function_values import (
 )
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.plan import Restart
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name

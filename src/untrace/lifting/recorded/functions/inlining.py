@@ -13,11 +13,7 @@ from untrace.lifting.printing import Function
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.functions.needs import Kept, References, called_once
 from untrace.lifting.recorded.functions.taking_apart import members_of, take_apart
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Names, Statement, defined, flat
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call

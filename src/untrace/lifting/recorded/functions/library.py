@@ -20,15 +20,7 @@ from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import free_name, parameters_of
-from untrace.lifting.recorded.terms import (
-    CALL,
-    Global,
-    Group,
-    Name,
-    Ref,
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import CALL, Global, Group, Name, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import find_public_home

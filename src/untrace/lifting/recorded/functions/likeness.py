@@ -12,9 +12,7 @@ from typing import Any
 from untrace.capture.trees import Node, Tree, access
 from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found, tree_key
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 

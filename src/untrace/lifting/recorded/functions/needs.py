@@ -25,9 +25,7 @@ from typing import Any, TypeVar
 from untrace.capture.trees import members
 from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import (
-    without_lead,
-)
+from untrace.lifting.recorded.building import without_lead
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameters_of

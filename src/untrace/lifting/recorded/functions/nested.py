@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from untrace.lifting.recorded.functions.sameness import meaning
 from untrace.lifting.recorded.printing import render, signature
-from untrace.lifting.recorded.terms import (
-    Ref,
-)
+from untrace.lifting.recorded.terms import Ref
 from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, optional
 

@@ -10,12 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from untrace.lifting.recorded.building import (
-    call,
-    keyword,
-    starred,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, keyword, starred, text_term
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
@@ -36,11 +31,7 @@ from untrace.lifting.recorded.naming.naming import name_locals, name_nameless, r
 from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Term,
-)
+from untrace.lifting.recorded.terms import Global, Name, Term
 from untrace.lifting.recorded.tree import Parameter, Statement
 from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.writer import Writer

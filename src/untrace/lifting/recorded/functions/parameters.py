@@ -34,9 +34,7 @@ from untrace.lifting.recorded.naming.values import (
     is_plain,
     tree_key,
 )
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from untrace.lifting.recorded.building import (
-    without_lead,
-)
+from untrace.lifting.recorded.building import without_lead
 from untrace.lifting.recorded.terms import (
     DICT,
     KEY,

@@ -16,9 +16,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.values import is_made_of_arrays
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

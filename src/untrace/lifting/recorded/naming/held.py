@@ -15,9 +15,7 @@ from untrace.lifting.recorded.naming.paths import (
     singular,
     steps,
 )
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.syntax.names import identifier
 
 

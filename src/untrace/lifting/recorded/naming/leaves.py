@@ -12,18 +12,9 @@ from typing import Any
 
 import jax
 
-from untrace.lifting.recorded.building import (
-    call,
-    starred,
-)
+from untrace.lifting.recorded.building import call, starred
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Group,
-    Name,
-    Part,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Group, Name, Part, Ref, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 

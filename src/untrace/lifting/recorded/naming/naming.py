@@ -11,9 +11,7 @@ from untrace.capture.trees import Node, accessors
 from untrace.lifting.recorded.naming.hints import result_hint
 from untrace.lifting.recorded.naming.paths import last_word
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Names, flat
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

@@ -9,12 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from untrace.lifting.recorded.naming.paths import part_of
-from untrace.lifting.recorded.terms import (
-    Name,
-    Part,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, flat
 from untrace.optional import gives, optional
 from untrace.recovery.unpacking import named_parts

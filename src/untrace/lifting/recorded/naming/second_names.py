@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from untrace.lifting.recorded.folding import note_last_uses
-from untrace.lifting.recorded.terms import (
-    Name,
-    Part,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, flat, is_folded
 from untrace.optional import gives, optional
 from untrace.recovery.record import Place

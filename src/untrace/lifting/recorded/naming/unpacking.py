@@ -7,11 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Names, Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional

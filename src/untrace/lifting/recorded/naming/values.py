@@ -18,9 +18,7 @@ from untrace import jaxapi
 from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, Node, Tree, access, arrays
 from untrace.lifting.recorded.functions.fields import by_length
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import is_library_class
 
 Found = tuple[Name, str]

@@ -10,19 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from untrace.lifting.recorded.building import (
-    binary,
-    call,
-    text_term,
-)
+from untrace.lifting.recorded.building import binary, call, text_term
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.numbers.numbers import constant_name
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Term,
-    placed,
-)
+from untrace.lifting.recorded.terms import Global, Name, Term, placed
 from untrace.lifting.recorded.tree import Statement, flat
 from untrace.lifting.recorded.writer import TurnKey, Writer
 from untrace.lifting.spelling import spell

@@ -15,11 +15,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.terms import (
-    Constant,
-    Global,
-    Term,
-)
+from untrace.lifting.recorded.terms import Constant, Global, Term
 from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key

@@ -13,11 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.building import (
-    call,
-    items_of,
-    without_lead,
-)
+from untrace.lifting.recorded.building import call, items_of, without_lead
 from untrace.lifting.recorded.folding import fold_all
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items

@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.slots import plain_text
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Part,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Statement
 from untrace.parsing import parse
 

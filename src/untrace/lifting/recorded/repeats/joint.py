@@ -9,14 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from untrace.lifting.recorded.building import (
-    joined as joined_terms,
-)
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.building import joined as joined_terms
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Statement, defined, flat
 
 

@@ -9,22 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from untrace.lifting.recorded.building import (
-    attribute,
-    call,
-    display,
-    starred,
-)
+from untrace.lifting.recorded.building import attribute, call, display, starred
 from untrace.lifting.recorded.naming.paths import last_word, steps
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
-from untrace.lifting.recorded.terms import (
-    LIST,
-    Group,
-    Name,
-    Part,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import LIST, Group, Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.syntax.names import identifier
 

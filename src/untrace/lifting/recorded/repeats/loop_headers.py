@@ -7,12 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.lifting.recorded.building import (
-    attribute,
-    call,
-    display,
-    indexed,
-)
+from untrace.lifting.recorded.building import attribute, call, display, indexed
 from untrace.lifting.recorded.naming.held import (
     are_alike,
     item_hint,

@@ -20,10 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from untrace.lifting.recorded.building import (
-    display,
-    starred,
-)
+from untrace.lifting.recorded.building import display, starred
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
@@ -75,13 +72,7 @@ from untrace.lifting.recorded.repeats.slots import (
 )
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 

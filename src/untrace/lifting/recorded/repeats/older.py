@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from untrace.lifting.recorded.building import (
-    joined,
-)
+from untrace.lifting.recorded.building import joined
 from untrace.lifting.recorded.repeats.slots import Run, first_parts, names_in
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 
 MIN_TURNS = 3

@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.recorded.terms import (
-    Term,
-)
+from untrace.lifting.recorded.terms import Term
 
 MIN_STEPS = 4
 """How many numbers are a `range` with a step, where a tuple would be shorter."""

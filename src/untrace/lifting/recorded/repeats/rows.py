@@ -17,10 +17,7 @@ import numpy as np
 
 from untrace.lifting.recorded.naming.paths import singular
 from untrace.lifting.recorded.naming.values import is_array
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-)
+from untrace.lifting.recorded.terms import Name, Ref
 from untrace.lifting.recorded.tree import Draft, Row, Statement
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call, is_starred

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from untrace.lifting.recorded.repeats.slots import Run, Slot
-from untrace.lifting.recorded.terms import (
-    Name,
-)
+from untrace.lifting.recorded.terms import Name
 
 _HEAD, _START, _LIST = len("for  in :\n"), len("x = x\n"), len("ys = []\nys.append()\n")
 _TARGET, _VARIABLE = len("x = \n"), len("item, ")

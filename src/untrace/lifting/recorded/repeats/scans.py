@@ -11,13 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    keyword,
-    starred,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, display, keyword, starred, text_term
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.repeats.slots import (
     Run,
@@ -26,13 +20,7 @@ from untrace.lifting.recorded.repeats.slots import (
     first_parts,
     names_in,
 )
-from untrace.lifting.recorded.terms import (
-    Name,
-    Part,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
 from untrace.syntax.precedence import LAMBDA
 

@@ -17,12 +17,7 @@ from untrace.lifting.recorded.naming.paths import (
     index_of,
     steps,
 )
-from untrace.lifting.recorded.terms import (
-    Global,
-    Name,
-    Ref,
-    Token,
-)
+from untrace.lifting.recorded.terms import Global, Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 
 _IN_WORDS = "_ ./-"

@@ -6,13 +6,7 @@ from untrace.lifting.recorded.repeats.loop_headers import Header
 from untrace.lifting.recorded.repeats.older import hand_down, maker
 from untrace.lifting.recorded.repeats.slots import Run, Slot, names_in
 from untrace.lifting.recorded.repeats.turns import begin_of
-from untrace.lifting.recorded.terms import (
-    Name,
-    Part,
-    Ref,
-    Term,
-    Token,
-)
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Statement
 from untrace.syntax.precedence import ATOM
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Term,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Term
 from untrace.lifting.recorded.tree import Loop, flat
 
 

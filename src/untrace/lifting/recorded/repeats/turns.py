@@ -28,11 +28,7 @@ from untrace.lifting.recorded.repeats.slots import (
     plain_text,
     slot_of,
 )
-from untrace.lifting.recorded.terms import (
-    Name,
-    Ref,
-    Token,
-)
+from untrace.lifting.recorded.terms import Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, Trail, flat
 
 MIN_TURNS = 3
