@@ -71,3 +71,50 @@ def test_values_are_called_after_the_fields_that_they_are_returned_in():
         return next(Contact(one, one * 2) for one in [x / jnp.max(x)])
 
     assert "normal = x / jnp.max(x)\n" in recover(h, X)
+
+
+def both(x):
+    return jnp.sin(x) + 1, {"a]b": jnp.cos(x) * x, "rest": [x * 2, x + 3]}
+
+
+def test_a_variable_takes_the_part_of_a_result_that_it_took():
+    def taking(x):
+        indices = jnp.where(x > 0, size=3)[0]
+        y = jnp.take(x, indices) + x[indices]
+        upper = jnp.linalg.qr(x[:, None] * x)[-1]
+        value, pull = jax.vjp(jnp.sin, x)
+        slope = pull(x)[0]
+        kept = both(x)[1]["a]b"]
+        x = both(y)[0]
+        return x * value, slope + kept, upper @ kept
+
+    text = recover(taking, X[0])
+    assert "    indices = jnp.where(x > 0, size=3)[0]\n" in text
+    assert "    upper = jnp.linalg.qr(x[:, None] * x).R\n" in text
+    assert "    slope = pull(x)[0]\n" in text
+    assert '    kept = both(x)[1]["a]b"]\n' in text
+    assert "    x = both(y)[0]\n" in text
+
+
+def test_turns_take_parts_of_results():
+    def model(x, ws):
+        for w in ws:
+            x = jax.lax.top_k(x @ w, 3)[0]
+        return x
+
+    text = recover(model, X[0], [np.ones((3, 3), np.float32)] * 3)
+    assert "    for w in ws:\n        x = jax.lax.top_k(x @ w, 3)[0]\n" in text
+
+
+def test_a_result_of_which_more_is_used_is_one():
+    def model(x):
+        y = pair(x)[0]
+        return y + pairs[-1][1]
+
+    def pair(x):
+        pairs.append((jnp.sin(x) * 2, jnp.cos(x) @ x))
+        return pairs[-1]
+
+    pairs = []
+    text = recover(model, X[0])
+    assert text.count("pair(x)") == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dis
 import functools
 import types
@@ -11,7 +12,8 @@ from typing import Any, NamedTuple
 
 from untrace.optional import makes, optional
 from untrace.recovery.instructions import instructions_of, listing_of
-from untrace.recovery.record import Target
+from untrace.recovery.record import RETURNED, Target
+from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around, target_at
 from untrace.syntax.text import quote
 
@@ -151,6 +153,30 @@ def _source(
         path.append(key)
         end -= n_instructions
     return "", ()
+
+
+@once_per_site
+def part_taken(code: types.CodeType, lasti: int) -> tuple[tuple[Any, ...], str]:
+    """Return which part of a result a variable takes at once: `i = jnp.where(x)[0]`.
+
+    Args:
+      code: That of a function.
+      lasti: The instruction that makes the result.
+
+    Returns:
+      The constant keys that lead to the part, and the variable; none and "" if the result
+      is used in another way.
+    """
+    instructions, offsets = instructions_of(code)
+    index = bisect.bisect_right(offsets, lasti)
+    keys: list[Any] = []
+    while taken := _key(instructions[index : index + 2]):
+        keys.append(taken[0])
+        index += 2
+    name = target_at(instructions, index) if keys else None
+    if not isinstance(name, str) or name in (RETURNED, "_"):
+        return (), ""
+    return tuple(keys), name
 
 
 def _variables(instruction: dis.Instruction) -> tuple[str, ...]:

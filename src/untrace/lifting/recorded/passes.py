@@ -17,7 +17,7 @@ from untrace.lifting.recorded.functions.inlining import inline_single_calls
 from untrace.lifting.recorded.functions.keywords import give_keywords
 from untrace.lifting.recorded.functions.library import used_functions
 from untrace.lifting.recorded.functions.outermost import opened
-from untrace.lifting.recorded.naming.part_names import name_parts
+from untrace.lifting.recorded.naming.part_names import name_parts, name_taken
 from untrace.lifting.recorded.naming.second_names import give_second_names
 from untrace.lifting.recorded.numbers.number_texts import write_numbers
 from untrace.lifting.recorded.printing import text_so_far
@@ -53,6 +53,7 @@ def reroll(draft: Draft, program: Program) -> None:
 FUNCTION_PASSES: dict[str, Callable[[Draft, Program], None]] = {
     "drop dead": lambda draft, program: drop_dead(draft, keeps_turns=True),
     "note references": lambda draft, program: program.references.add(draft),
+    "take parts": lambda draft, program: name_taken(draft),
     "unpack rows": lambda draft, program: unpack_rows(draft),
     "reroll": reroll,
     "name parts": lambda draft, program: name_parts(draft),

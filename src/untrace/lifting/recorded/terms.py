@@ -72,8 +72,11 @@ class Ref:
                 name, path = ref.name.alias
                 ref = Ref(name, path + ref.path, ref.level)
             elif ref.name.members is not None:
-                step = first_step(ref.path)
-                ref = Ref(ref.name.members[step], ref.path[len(step) :], ref.level)
+                way, path = (
+                    ref.path,
+                    next(filter(ref.path.startswith, ref.name.members)),
+                )
+                ref = Ref(ref.name.members[path], way[len(path) :], ref.level)
             else:
                 return ref
 

@@ -1,20 +1,68 @@
 """Name parts of parameters as the user did: `axial = state.thick.axial`, if they are read twice.
 
 A part that is read once is written where it is read, as are those that the program had no
-variable for. The variable is assigned before the statement that reads it first.
+variable for. The variable is assigned before the statement that reads it first. Parts of
+results that the program took at once, `i = jnp.where(x)[0]`, are taken so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from untrace.capture.dict_keys import quoted
 from untrace.lifting.recorded.naming.paths import part_of
-from untrace.lifting.recorded.terms import Name, Part, Ref, Term
+from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Statement, flat
 from untrace.optional import gives, optional
-from untrace.recovery.unpacking import named_parts
+from untrace.recovery.record import Place
+from untrace.recovery.unpacking import named_parts, part_taken
+from untrace.syntax.names import identifier
+from untrace.syntax.precedence import ATOM
 
 MIN_READS = 2
+
+
+@optional(gives(None))
+def name_taken(draft: Draft) -> None:
+    """Take the part of a result that the user's function took where it was made."""
+    ways: dict[Name, list[str]] = {}
+    for part in draft.parts():
+        if type(part) is Ref:
+            ref = part.resolved()
+            ways.setdefault(ref.name, []).append(ref.path)
+    for statement in draft.statements:
+        name, place = statement.targets, statement.site
+        if not (isinstance(name, Name) and isinstance(place, Place)):
+            continue
+        if not name.is_given and place.is_users:
+            keys, hint = part_taken(place.code, place.offset)
+            path = _path(keys, name.held)
+            if path and all(_leads_into(way, path) for way in ways.get(name, ())):
+                _take(path, hint, name, statement)
+
+
+def _path(keys: Sequence[Any], value: Any) -> str:
+    """Return the path along keys; "" if they do not lead through containers."""
+    path = ""
+    for key in keys:
+        if type(key) is int and isinstance(value, (tuple, list)) and value:
+            key %= len(value)
+        elif type(key) is not str or type(value) is not dict:
+            return ""
+        fields = getattr(value, "_fields", ())
+        step = f".{fields[key]}" if fields else f"[{quoted(key)}]"
+        path, value = path + step, part_of(value, step)
+    return path
+
+
+def _take(path: str, hint: str, name: Name, statement: Statement) -> None:
+    """Let a statement assign a part of what a name stands for to a variable."""
+    made = Name(identifier(hint), True, uses=name.uses, captured=name.captured)
+    made.held = part_of(name.held, path)
+    name.members = {path: made}
+    statement.targets = made
+    statement.term = Term([*placed(statement.term, ATOM), path])
 
 
 @optional(gives(None))
@@ -81,8 +129,12 @@ def _count(term: Term, owner: Name, path: str) -> int:
 
 def _reads(ref: Ref, owner: Name, path: str) -> bool:
     """Whether a reference is to a part of a name, or to what is in that."""
-    is_inside = ref.name is owner and ref.path.startswith(path)
-    return is_inside and ref.path[len(path) : len(path) + 1] in ("", ".", "[")
+    return ref.name is owner and _leads_into(ref.path, path)
+
+
+def _leads_into(way: str, path: str) -> bool:
+    """Whether a way leads along a path, and perhaps further."""
+    return way.startswith(path) and way[len(path) : len(path) + 1] in ("", ".", "[")
 
 
 def _start(index: int, draft: Draft) -> int:
