@@ -88,12 +88,19 @@ class Run:
     updated: frozenset[int] = frozenset()
     starts: dict[int, tuple[Name, str]] = field(default_factory=dict)
     _locals: list[dict[int, int]] = field(default_factory=list)
+    _made: set[int] = field(default_factory=set)
 
     def locals_of(self, number: int) -> dict[int, int]:
         """Return the values of a turn, whose number it is or counted from the last."""
         for turn in self.turns[len(self._locals) :]:
             self._locals.append(locals_in(turn))
+            self._made.update(self._locals[-1])
         return self._locals[number]
+
+    def makes(self, name: Name) -> bool:
+        """Whether one of the turns gives a name its value."""
+        self.locals_of(-1)
+        return id(name) in self._made
 
     @property
     def older(self) -> frozenset[int]:
@@ -371,8 +378,9 @@ def _each_slot(
     locals_of: Sequence[dict[int, int]],
 ) -> Slot | None:
     """Say that any values stand at one place, which no turn has made."""
-    made = {id(name) for turn in run.turns for name in names_in(turn)} | {*locals_of[2]}
-    if id(mine.name) in made or id(other.name) in made:
+    if any(
+        run.makes(one.name) or id(one.name) in locals_of[2] for one in (mine, other)
+    ):
         return None
     if known is None:
         ways = steps(mine.path), steps(other.path)

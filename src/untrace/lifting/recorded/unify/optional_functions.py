@@ -30,8 +30,10 @@ def merge_optional(functions: list[Function], main: Function) -> None:
     """Merge the functions of a module that apply others with those that apply fewer."""
     before = [function.name for function in functions]
     for group in by_stem(functions).values():
-        for full in sorted(group, key=lambda one: -len(one.parameters)):
-            plain = [one for one in group if one in functions and one is not full]
+        sizes = {one: len(one.parameters) for one in group}
+        for full in sorted(group, key=lambda one: -sizes[one]):
+            fewer = [one for one in group if sizes[one] < sizes[full]]
+            plain = [one for one in fewer if one in functions]
             if plain and full in functions:
                 _merge(full, plain, functions, main)
     left = {function.name for function in functions}
