@@ -149,7 +149,7 @@ def number_name(
     hint: str, value: float, writer: Writer, is_parameter: bool = False
 ) -> Name:
     """Name a number that a variable of a function holds."""
-    name = Name(identifier(hint), True, is_parameter=is_parameter)
+    name = Name(identifier(hint), True, is_parameter=is_parameter, held=value)
     writer.own(name)
     hold = writer.hold_float if type(value) is float else writer.hold_number
     hold(value, hint, name)

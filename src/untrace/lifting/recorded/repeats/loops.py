@@ -262,25 +262,27 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         for statement in turn:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
-    header = Header(run, draft)
+    is_one = is_expression(run) or are_collected(run, draft, rest)
+    header = Header(run, draft, may_carry=not is_one)
     n_rows = n_next_rows(run)
     for statement in last[:n_rows]:
         header.next_row(statement)
     seconds, updated = second_variables(run, draft), updated_variables(run, draft)
     turn = TurnBody(run, header, seconds, updated)
     body = [turn.statement(index) for index in range(n_rows, run.period)]
-    body += turn.updates()
+    body += [*turn.updates(), *(one.update() for one in header.carries.values())]
     take_from_end(header.ends, terms_of(draft, rest))
     collections = collections_of(run, draft, rest, header.word)
     loop = Loop(*header.finished(), body)
-    for term in [*(s.term for s in (*turn.starts.values(), *body)), loop.over]:
+    begins = [turn.starts[key] for key in sorted(turn.starts)]
+    begins += [one.begin() for one in header.carries.values()]
+    for term in [*(one.term for one in (*begins, *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1
     at_once = range(run.at_once.start - n_rows, run.at_once.stop - n_rows)
     loop.body = joined(body, run.turns[0][n_rows:], at_once)
     write_collected(collections, run, draft, rest)
     collections = _with_inner_expressions(run, loop, draft, collections)
-    begins = [turn.starts[key] for key in sorted(turn.starts)]
     is_together = are_together(run.turns)
     short = total(loop, begins, run) if is_together else None
     if is_together and short is None and not begins:
