@@ -10,7 +10,7 @@ from typing import Any
 
 from untrace.recovery.expressions import held_by, source_tree
 from untrace.recovery.instructions import listing_of
-from untrace.recovery.record import COUNTS_TO, COUNTS_TO_LOCAL, Turn, is_library
+from untrace.recovery.record import End, Turn, is_library
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around
 
@@ -33,7 +33,7 @@ def turn_of(
       The variables of each loop, and what they hold.
     """
     around: list[tuple[str, ...]] = []
-    held: dict[str, Any] = {}
+    held: dict[str | End, Any] = {}
     back: types.FrameType | None = frame
     while back is not None:
         loops = loops_around(back.f_code, back.f_lasti)
@@ -53,7 +53,7 @@ def turn_at(loops: tuple[tuple[str, ...], ...], frame: types.FrameType) -> Turn:
     held = [(n, values[n]) for n in dict.fromkeys(names) if n in values]
     local = listing_of(frame.f_code).variables
     ends = [
-        ((COUNTS_TO_LOCAL if name in local else COUNTS_TO) + name, value)
+        (End(name, name in local), value)
         for name in _counted_to(frame.f_code, frame.f_lasti)
         if type(value := held_by(name, frame)) is int
     ]

@@ -55,14 +55,19 @@ def regrouped(values: Sequence[Any], target: tuple[Target, ...]) -> Sequence[Any
     return [*values[:first], list(values[first:last]), *values[last:]]
 
 
-Turn = tuple[tuple[str, Any], ...]
-"""The variables of loops, those of the innermost one first, with what they hold."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """A variable that a loop counts to: of the function, or of its module."""
 
-COUNTS_TO = "range "
-"""Stands in a turn before the name of an integer of the module that a loop counts to."""
+    variable: str
+    is_local: bool
 
-COUNTS_TO_LOCAL = f"{COUNTS_TO}local "
-"""The same for an integer of the function."""
+
+Turn = tuple[tuple[str | End, Any], ...]
+"""The variables of loops, those of the innermost one first, with what they hold.
+
+What the loops count to stands behind their variables.
+"""
 
 RETURNED = "return"
 

@@ -10,7 +10,7 @@ from typing import Any
 from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
-from untrace.recovery.record import Place, Turn
+from untrace.recovery.record import End, Place, Turn
 from untrace.recovery.user_comments import Remark
 
 Names = Name | tuple["Names", ...]
@@ -132,7 +132,7 @@ class Parameter:
     default: str = ""
 
 
-def no_count(value: int, name: str) -> Term | None:
+def no_count(value: int, variable: End) -> Term | None:
     """Refer to no integer that a loop counts to."""
     return None
 
@@ -167,7 +167,7 @@ class Draft(Subject):
     """Where values come from that are to be parts of parameters, by their names."""
     lift: Callable[[tuple[Name, str]], Name] | None = None
     """Names another part of what they come from."""
-    counted_to: Callable[[int, str], Term | None] = no_count
+    counted_to: Callable[[int, End], Term | None] = no_count
     """Refers to an integer that a loop counts to, by what stands in a turn."""
     names: tuple[str, ...] = ()
     """The names that it may have, from short to telling; `name` is one of them."""

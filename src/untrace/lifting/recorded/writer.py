@@ -30,16 +30,7 @@ from untrace.lifting.recorded.unwritable import UnknownArray
 from untrace.recovery import bytecode
 from untrace.recovery.functions import function_key
 from untrace.recovery.quoting import quoted
-from untrace.recovery.record import (
-    COUNTS_TO,
-    COUNTS_TO_LOCAL,
-    Body,
-    Call,
-    Place,
-    Target,
-    Turn,
-    is_library,
-)
+from untrace.recovery.record import Body, Call, End, Place, Target, Turn, is_library
 from untrace.recovery.unpacking import Unpacked
 from untrace.recovery.user_comments import remarks_at
 from untrace.syntax.names import identifier
@@ -344,12 +335,11 @@ class Writer:
         self.values.add(id(value), name)
         self.floats.setdefault(id(value), {})[variable] = name
 
-    def _counted_to(self, value: int, variable: str) -> Term | None:
+    def _counted_to(self, value: int, end: End) -> Term | None:
         """Refer to the integer that a loop of the program counts to."""
-        if not variable.startswith(COUNTS_TO_LOCAL):
-            name = variable.removeprefix(COUNTS_TO)
-            return self.program.numbers.named_integer(value, name)
-        found = self.find_integer(variable.removeprefix(COUNTS_TO_LOCAL), value)
+        if not end.is_local:
+            return self.program.numbers.named_integer(value, end.variable)
+        found = self.find_integer(end.variable, value)
         return None if found is None else self.ref(found)
 
     def reach(self, origin: Found, is_tree: bool = False) -> Term:

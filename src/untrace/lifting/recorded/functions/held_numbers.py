@@ -12,7 +12,7 @@ from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unify.places import is_word, numbers_in
 from untrace.recovery.made_keys import KeyParts, made_keys
-from untrace.recovery.record import COUNTS_TO, Body, Turn
+from untrace.recovery.record import Body, Turn
 from untrace.syntax.names import identifier
 
 
@@ -51,8 +51,8 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
     }
     words = {number for v in texts.values() for number in numbers_in(v)}
     for name, value in turn:
-        is_variable = type(value) is int and not name.startswith(COUNTS_TO)
-        if is_variable and str(value) in words:
+        is_integer = type(value) is int and str(value) in words
+        if isinstance(name, str) and is_integer:
             held.setdefault(name, str(value))
     return {v: identifier(n) for v, n in by_value(held).items()}
 

@@ -467,5 +467,5 @@ class Header:
 
     def _end(self, end: float) -> Term | None:
         """Refer to the integer that the program's loop counts to, if it is this one."""
-        name = self.program.counted_to(end) if type(end) is int else ""
-        return self.draft.counted_to(int(end), name) if name else None
+        variable = self.program.counted_to(end) if type(end) is int else None
+        return self.draft.counted_to(int(end), variable) if variable else None

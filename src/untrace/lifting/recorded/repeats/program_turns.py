@@ -17,7 +17,7 @@ from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.tree import Statement
 from untrace.objects import attributes_of
 from untrace.recovery.functions import is_function
-from untrace.recovery.record import COUNTS_TO, Turn
+from untrace.recovery.record import End, Turn
 from untrace.syntax.names import identifier
 
 MAX_PARTS = 4
@@ -78,15 +78,17 @@ class ProgramTurns:
         known = {
             name: [one[name] for one in held]
             for name in held[0]
-            if name.strip("_") and all(name in one for one in held)
+            if all(name in one for one in held)
         }
-        self._ends = {n: v for n, v in known.items() if n.startswith(COUNTS_TO)}
-        self._values = {n: v for n, v in known.items() if n not in self._ends}
+        self._ends = {n: v for n, v in known.items() if isinstance(n, End)}
+        self._values = {
+            n: v for n, v in known.items() if isinstance(n, str) and n.strip("_")
+        }
 
-    def counted_to(self, end: int) -> str:
-        """Return the integer that a loop counts to, as turns have it; "" if none is it."""
-        found = [name for name, values in self._ends.items() if values[0] == end]
-        return found[0] if len(found) == 1 else ""
+    def counted_to(self, end: int) -> End | None:
+        """Return the variable that a loop counts to, if one holds this integer."""
+        found = [one for one, values in self._ends.items() if values[0] == end]
+        return found[0] if len(found) == 1 else None
 
     def named(self, values: Sequence[Any]) -> str:
         """Return the variable that held these values, one in each turn, or nothing."""
@@ -332,12 +334,12 @@ def _around(held: Sequence[Any], words: Sequence[Any]) -> tuple[str, str] | None
     return None
 
 
-def _held(turn: Sequence[Statement]) -> dict[str, Any]:
+def _held(turn: Sequence[Statement]) -> dict[str | End, Any]:
     """Return what variables held when any of the statements of a turn was executed.
 
     Python takes a row before the loop's variables have what is theirs in this turn.
     """
-    held: dict[str, Any] = {}
+    held: dict[str | End, Any] = {}
     for statement in sorted(turn, key=lambda statement: statement.row is not None):
         for name, value in statement.turn:
             held.setdefault(name, value)
