@@ -6,7 +6,7 @@ Parentheses are placed here, where what is put into a place does not bind tightl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from untrace.capture.dict_keys import quoted
 from untrace.lifting.recorded.terms import (
@@ -101,6 +101,20 @@ def binary(left: Term, operator: str, right: Term) -> Term:
         first = level + 1
     sign = f" {operator} "
     return Term([*placed(left, first), sign, *placed(right, second)], level)
+
+
+_AnyPart = TypeVar("_AnyPart")
+
+
+def merged(parts: Iterable[_AnyPart]) -> list[_AnyPart]:
+    """Return parts with text that follows text as one."""
+    found: list[Any] = []
+    for part in parts:
+        if found and isinstance(part, str) and isinstance(found[-1], str):
+            found[-1] += part
+        elif part != "":
+            found.append(part)
+    return found
 
 
 def display(brackets: str, terms: Iterable[Term]) -> Term:

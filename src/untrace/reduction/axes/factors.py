@@ -91,6 +91,12 @@ def equate(left: Sequence[Factor], right: Sequence[Factor]) -> None:
     freeze(mine + theirs)
 
 
+def equal(left: Iterable[Factor], right: Iterable[Factor]) -> None:
+    """Take note that axes are as long as others, one by one."""
+    for a, b in zip(left, right):
+        equate([a], [b])
+
+
 def equate_reshaped(left: Dims, right: Dims) -> None:
     """Compare the axes of an array before and after a reshape.
 

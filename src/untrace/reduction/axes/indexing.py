@@ -6,10 +6,17 @@ when either changes, the part is taken from as near its place as fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.reduction.axes.factors import Dims, Factor, equate, freeze, frozen, keep
+from untrace.reduction.axes.factors import (
+    Dims,
+    equal,
+    equate,
+    freeze,
+    frozen,
+    keep,
+)
 from untrace.reduction.axes.sites import Site
 
 
@@ -55,7 +62,7 @@ def _dynamic_slice(site: Site) -> None:
 
 def _dynamic_update_slice(site: Site) -> None:
     _taken(site, site.operands[1], site.first)
-    _equal(site.first, site.result)
+    equal(site.first, site.result)
 
 
 def _concatenate(site: Site) -> None:
@@ -112,7 +119,7 @@ def _scatter(site: Site) -> None:
         numbers.operand_batching_dims,
         numbers.scatter_indices_batching_dims,
     )
-    _equal(array, site.result)
+    equal(array, site.result)
 
 
 def gather_hidden(numbers: Any) -> tuple[int, ...]:
@@ -135,13 +142,8 @@ def _indexed(
     """Relate the indices to the axes that they give the result."""
     freeze(indices[-1:])
     keep(indices[-1:])
-    _equal(indices[:-1], rest)
-    _equal([array[i] for i in array_batch], [indices[i] for i in indices_batch])
-
-
-def _equal(left: Iterable[Factor], right: Iterable[Factor]) -> None:
-    for a, b in zip(left, right):
-        equate([a], [b])
+    equal(indices[:-1], rest)
+    equal([array[i] for i in array_batch], [indices[i] for i in indices_batch])
 
 
 def _divided(dims: Dims, axes: Sequence[int]) -> tuple[Dims, Dims]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from untrace.reduction.axes.factors import Dims, Factor, equate, freeze, frozen, keep
+from untrace.reduction.axes.factors import (
+    Dims,
+    Factor,
+    equal,
+    equate,
+    freeze,
+    frozen,
+    keep,
+)
 from untrace.reduction.axes.sites import Site
 
 
@@ -66,9 +74,9 @@ def _moved(before: Factor, after: Factor, stride: int, dilation: int) -> None:
 
 def _slide(site: Site, arrays: tuple[Dims, ...], results: tuple[Dims, ...]) -> None:
     for dims in arrays[1:]:
-        _equal(arrays[0], dims)
+        equal(arrays[0], dims)
     for dims in results[1:]:
-        _equal(results[0], dims)
+        equal(results[0], dims)
     dilations = site.params.get("base_dilation") or (1,) * len(arrays[0])
     for before, after, stride, dilation in zip(
         arrays[0], results[0], site.params["window_strides"], dilations
@@ -87,11 +95,6 @@ def _select_and_scatter_add(site: Site) -> None:
 
 def _select_and_gather_add(site: Site) -> None:
     _slide(site, site.operands, site.results)
-
-
-def _equal(left: Dims, right: Dims) -> None:
-    for a, b in zip(left, right):
-        equate([a], [b])
 
 
 WINDOW_LINKS: dict[str, Callable[[Site], None]] = {

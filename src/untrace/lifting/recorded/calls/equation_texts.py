@@ -10,6 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from untrace.lifting.recorded.building import merged
 from untrace.lifting.recorded.terms import (
     CALL,
     INDEX,
@@ -126,7 +127,7 @@ class _Reader:
             start, end = self._read.span(child)
             found += [self._read.text[position:start], *self.parts(child, ATOM)]
             position = end
-        return _merged([*found, self._read.text[position:stop]])
+        return merged([*found, self._read.text[position:stop]])
 
 
 def _placed_in(node: ast.AST) -> Iterator[ast.AST]:
@@ -136,14 +137,3 @@ def _placed_in(node: ast.AST) -> Iterator[ast.AST]:
             yield child
         else:
             yield from _placed_in(child)
-
-
-def _merged(parts: Sequence[Part]) -> list[Part]:
-    """Return parts with text that follows text as one."""
-    merged: list[Part] = []
-    for part in parts:
-        if merged and isinstance(part, str) and isinstance(merged[-1], str):
-            merged[-1] += part
-        elif part != "":
-            merged.append(part)
-    return merged

@@ -8,8 +8,9 @@ function. Such runs did the same as the others if they may have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from untrace.lifting.recorded.building import merged
 from untrace.lifting.recorded.terms import Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, flat
 
@@ -74,8 +75,8 @@ class _Pairs:
         self._parameters = {id(parameter.name) for parameter in other.parameters}
 
     def are_alike(self, term: Term, other: Term) -> bool:
-        parts = _joined(map(self._with_number, term.tokens()))
-        others = _joined(other.tokens())
+        parts = merged(map(self._with_number, term.tokens()))
+        others = merged(other.tokens())
         if not self._is_one or len(parts) != len(others):
             return False
         return all(map(self._is_alike, parts, others))
@@ -96,17 +97,6 @@ class _Pairs:
         if name is not None and {id(name), id(theirs.name)} <= self._parameters:
             is_one = name.held is theirs.name.held
         return is_one and mine.path == theirs.path
-
-
-def _joined(parts: Iterable[Token]) -> list[Token]:
-    """Return the parts of a term, with text that follows text as one."""
-    joined: list[Token] = []
-    for part in parts:
-        if joined and isinstance(part, str) and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
-    return joined
 
 
 def _shape(targets: Names | None) -> object:

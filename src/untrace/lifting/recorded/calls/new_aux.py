@@ -13,6 +13,7 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.trees import Leaf, Tree, build, is_builtin, leaves
+from untrace.lifting.recorded.calls.unwrapping import is_pair
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import optional, unchanged
 from untrace.recovery.functions import innermost
@@ -24,7 +25,7 @@ def with_new_aux(item: Call, writer: Writer) -> Call:
     """Return a call of a differentiated function without what it returns unchanged."""
     made = item.function
     run = _run(item) if _has_aux(made) else None
-    if run is None or not _is_pair(run.result):
+    if run is None or not is_pair(run.result):
         return item
     is_first = made.maker[1] == "value_and_grad"
     pair = item.result[0] if is_first else item.result
@@ -70,10 +71,6 @@ def _run(item: Call) -> Body | None:
         return None
     runs = [one for one in item.bodies if one.code is function.__code__]
     return runs[0] if len(runs) == 1 and runs[0].opened is None else None
-
-
-def _is_pair(value: Any) -> bool:
-    return type(value) is tuple and len(value) == 2
 
 
 def _members(tree: Tree, name: str) -> Iterator[tuple[str, Tree]]:

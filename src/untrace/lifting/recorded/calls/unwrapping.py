@@ -56,7 +56,7 @@ def _unwrapped_scan(item: Call) -> Call:
         return item
     (body,) = item.bodies
     results = item.result, body.result
-    if not is_library(body.code) or not all(map(_is_pair, results)):
+    if not is_library(body.code) or not all(map(is_pair, results)):
         return item
     function, init, xs, *options = item.args
     parameters = {name: stripped(v) for name, v in body.parameters.items()}
@@ -73,7 +73,8 @@ def _unwrapped_scan(item: Call) -> Call:
     )
 
 
-def _is_pair(value: Any) -> bool:
+def is_pair(value: Any) -> bool:
+    """Whether a value is a tuple of two."""
     return type(value) is tuple and len(value) == 2
 
 
