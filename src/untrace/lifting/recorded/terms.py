@@ -188,13 +188,16 @@ class Group:
         first, last = self.brackets()
         if first:
             found.append(first)
-        for index, item in enumerate(self.items):
-            if index:
+        is_next = False
+        for item in self.items:
+            if is_next:
                 found.append(", ")
+            is_next = True
             if item.lead is not None:
                 found.append(item.lead.text)
             _add_tokens(item.parts, found)
-        _add_tokens(self.tail, found)
+        if self.tail:
+            _add_tokens(self.tail, found)
         if last:
             found.append(last)
 
@@ -262,17 +265,25 @@ class Term:
       parts: Text, references and groups, in order.
       level: How tightly it binds.
       lead: What stands before it in a group.
+
+    Others take the place of its parts as a whole: its tokens are kept.
     """
 
     parts: list[Part] = field(default_factory=list)
     level: int = ATOM
     lead: Lead | None = None
+    _tokens: tuple[list[Part], list[Token]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> Sequence[Token]:
         """List its parts with those of groups in their places, and the brackets of these."""
-        found: list[Token] = []
-        _add_tokens(self.parts, found)
-        return found
+        known = self._tokens
+        if known is None or known[0] is not self.parts:
+            found: list[Token] = []
+            _add_tokens(self.parts, found)
+            known = self._tokens = self.parts, found
+        return known[1]
 
     def refs(self) -> Iterator[Ref]:
         """Yield the references, in the order in which Python evaluates them."""
