@@ -106,3 +106,39 @@ def test_assignments_of_one_variable_to_another_are_read():
     assert ("c", "a") in found
     assert "d" not in dict(found)
     assert "g" not in dict(found)
+
+
+def test_what_lambdas_have_read_gives_its_name_on():
+    def f(p, x):
+        x = jnp.sin(x) * 2
+        x = jax.lax.cond(p, lambda _: x * jnp.cos(x), lambda _: x, operand=None)
+        x, ys = jax.lax.scan(lambda c, y: (c + y * x, c.sum()), x, x)
+        x = jax.vmap(lambda a: jnp.sum(a * x))(x) / 2
+        return x, ys
+
+    src = untrace.source(f)(True, np.ones(3, np.float32))
+    assert src.report.strength == "identical"
+    assert "x = jax.lax.cond(p, lambda _: x * jnp.cos(x), lambda _: x" in str(src)
+    assert "_2" not in str(src).split("def example_args")[0].split('"""')[2]
+
+
+def test_what_functions_with_names_read_keeps_its_name():
+    def f(x):
+        x = jnp.sin(x) * 2
+        shift = jnp.tanh(x) + 1
+
+        def inner(y):
+            return jnp.sum(jnp.tanh(y * x) * x + y @ x)
+
+        first = jax.grad(inner)(shift)
+        x = x * 3
+        return x + first + jax.grad(inner)(shift * 2)
+
+    def pulled(x):
+        value, pull = jax.vjp(lambda y: jnp.sin(y) * x, x)
+        x = x * 3
+        return x + value + pull(x)[0]
+
+    for function in (f, pulled):
+        src = untrace.source(function)(np.ones(3, np.float32))
+        assert src.report.strength == "identical"

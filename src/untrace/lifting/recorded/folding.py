@@ -21,11 +21,11 @@ MAX_COMPREHENSION = 110
 FOREVER = 1 << 60
 
 
-def finish(draft: Draft) -> None:
+def finish(draft: Draft, is_again: bool = False) -> None:
     """Drop statements that nothing uses, fold single uses, note last uses."""
     drop_dead(draft)
     fold(draft)
-    note_last_uses(draft)
+    note_last_uses(draft, is_again)
 
 
 def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
@@ -203,26 +203,35 @@ def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
     del pending[0 if is_split else first :]
 
 
-def note_last_uses(draft: Draft) -> None:
-    """Note behind which statements values are not read any more."""
+def note_last_uses(draft: Draft, is_again: bool = False) -> None:
+    """Note behind which statements values are not read any more.
+
+    Lambdas read what they do in the statements that they stand in. Of a function around
+    this one that is done again, more is known already.
+    """
+    for name in draft.own_locals():
+        name.last_use = -1
+    found: dict[Name, int] = {}
     for index, statement in enumerate(draft.statements):
         if statement.loop is not None:
             for term in statement.loop.terms():
-                _mark(term, index)
+                _mark(term, index, found)
         elif statement.nested is not None:
             for term in statement.nested.decorators:
-                _mark(term, index)
+                _mark(term, index, found)
         elif not is_folded(statement.targets):
-            _mark(statement.term, index)
+            _mark(statement.term, index, found)
     if draft.result is not None:
-        _mark(draft.result, FOREVER)
+        _mark(draft.result, FOREVER, found)
+    for name, last_use in found.items():
+        name.last_use = max(last_use, name.last_use if is_again else -1)
 
 
-def _mark(term: Term, index: int) -> None:
+def _mark(term: Term, index: int, found: dict[Name, int]) -> None:
     for ref in term.refs():
-        ref.name.last_use = max(ref.name.last_use, index)
+        found[ref.name] = max(found.get(ref.name, -1), index)
         if ref.name.folded is not None:
-            _mark(ref.name.folded, index)
+            _mark(ref.name.folded, index, found)
 
 
 def _fills_line(around: Term, term: Term) -> bool:

@@ -20,6 +20,7 @@ from untrace.lifting.recorded.terms import (
     Name,
     Ref,
     Term,
+    Token,
 )
 from untrace.lifting.recorded.tree import (
     Draft,
@@ -135,8 +136,9 @@ def _rows(
     holders = {p.name.text: p.name for p in draft.parameters}
     rows: list[FreeRow] = []
     origin, remarks = "", _Remarks()
+    kept = _read_later(draft)
     for index, statement in enumerate(draft.statements):
-        _give_names(statement, index, holders, forbidden)
+        _give_names(statement, index, holders, forbidden, kept)
         remarks.hold(statement.remarks)
         if is_folded(statement.targets):
             continue
@@ -225,13 +227,38 @@ def _target(targets: Names | None, is_top: bool = True) -> str:
     return inner if is_top else f"({inner})"
 
 
+def _read_later(draft: Draft) -> set[Name]:
+    """Return what is read by functions that may be called again: those with a name.
+
+    What a lambda reads is read when the statement is done that it stands in.
+    """
+    found: set[Name] = set()
+    for statement in draft.statements:
+        parts: Iterable[Token] = ()
+        if statement.nested is not None:
+            parts = statement.nested.parts()
+        elif any(map(_holds_function, flat(statement.targets))):
+            parts = statement.term.whole().tokens()
+        found |= {part.resolved().name for part in parts if type(part) is Ref}
+    return found
+
+
+def _holds_function(name: Name) -> bool:
+    held = name.held if type(name.held) in (tuple, list) else (name.held,)
+    return any(map(callable, held))
+
+
 def _give_names(
-    statement: Statement, index: int, holders: dict[str, Name], forbidden: set[str]
+    statement: Statement,
+    index: int,
+    holders: dict[str, Name],
+    forbidden: set[str],
+    kept: Set[Name],
 ) -> None:
     """Choose the names of what a statement defines; `holders` are those in use.
 
-    In a loop a name is in use until its end, since it begins again; in a comprehension
-    only for the variables of that.
+    What is `kept` has its name until the end. In a loop a name is in use until its end,
+    since it begins again; in a comprehension only for the variables of that.
     """
     inner = {id(name) for name in statement.bound}
     shared = taken_up(statement.loop, index, holders) if statement.loop else {}
@@ -253,7 +280,7 @@ def _give_names(
             continue
         is_inner = statement.loop is not None or id(name) in inner
         last = index - 1 if is_inner else index
-        name.text = free_name(name.hint, _InUse(forbidden, holders, last))
+        name.text = free_name(name.hint, _InUse(forbidden, holders, last, kept))
         holders[name.text] = name
 
 
@@ -265,15 +292,17 @@ class _InUse:
       forbidden: Some that none may have.
       holders: The values that have names.
       last: The statement behind which a value that has one must not be read.
+      kept: The values that have theirs to the end.
     """
 
     forbidden: set[str]
     holders: dict[str, Name]
     last: int
+    kept: Set[Name]
 
     def __contains__(self, text: object) -> bool:
         holder = self.holders.get(str(text))
-        if holder is not None and (holder.last_use > self.last or holder.captured):
+        if holder is not None and (holder.last_use > self.last or holder in self.kept):
             return True
         return text in self.forbidden
 

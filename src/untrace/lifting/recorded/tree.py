@@ -201,6 +201,12 @@ class Draft(Subject):
             if statement.nested is not None:
                 yield from statement.nested.locals()
 
+    def own_locals(self) -> Iterator[Name]:
+        """Yield the same without those of nested functions."""
+        yield from (parameter.name for parameter in self.parameters)
+        for statement in self.statements:
+            yield from defined(statement)
+
     def terms(self) -> Iterator[Term]:
         """Yield its terms, those of nested functions included."""
         for statement in self.statements:

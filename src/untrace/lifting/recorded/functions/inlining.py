@@ -14,7 +14,7 @@ from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.functions.needs import Kept, References, called_once
 from untrace.lifting.recorded.functions.taking_apart import members_of, take_apart
 from untrace.lifting.recorded.terms import Name, Ref, Term
-from untrace.lifting.recorded.tree import Draft, Names, Statement, defined, flat
+from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call
 
@@ -92,17 +92,8 @@ def inline(kept: Kept) -> bool:
     inner += draft.statements
     inner += _returned(call, draft.result, home)
     home.statements[position : position + 1] = inner
-    for name in _own_locals(home):
-        name.last_use = -1
-    finish(home)
+    finish(home, is_again=True)
     return True
-
-
-def _own_locals(draft: Draft) -> Iterator[Name]:
-    """Yield the names of a function; those of nested ones keep what is known of them."""
-    yield from (parameter.name for parameter in draft.parameters)
-    for statement in draft.statements:
-        yield from defined(statement)
 
 
 def _unfold(draft: Draft) -> None:
