@@ -371,3 +371,22 @@ def test_dicts_of_the_user_are_passed_whole():
     assert "def drawn(key, mean, scale):" in text
     assert "first = drawn(key, mean, scale)" in text
     assert "drawn(key, first, scale)" in text
+
+
+class Loss:
+    @functools.partial(jax.jit, static_argnames="self")
+    def __call__(self, params, x):
+        y = jnp.tanh(x * params["w"]) + params["b"]
+        return jnp.mean(y**2) + jnp.sum(jnp.abs(params["w"]))
+
+
+def test_an_object_whose_call_is_jitted_is_so_where_it_is_differentiated():
+    loss = Loss()
+
+    def step(params, x):
+        value, grads = jax.value_and_grad(loss)(params, x)
+        return grads, value, loss(params, x)
+
+    text = recover(step, {"w": X, "b": X}, X)
+    assert text.count("@jax.jit\ndef loss(params, x):") == text.count("def loss") == 1
+    assert "jax.value_and_grad(loss)(params, x)" in text

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import untrace
+from tests.lifting.test_containers import recover
 
 BATCH = {
     "obs": np.ones((4, 2, 3), np.float32),
@@ -170,3 +171,20 @@ def test_shapes_that_are_the_same_in_every_turn_are_those_of_the_array():
 def test_leaves_of_a_small_tree_are_put_back_one_by_one():
     src = untrace.source(limited)({"w": np.eye(4, dtype=np.float32)})
     assert src.report.is_verified and "unflatten" not in str(src)
+
+
+def test_lists_of_leaves_are_those_that_the_function_asked_for():
+    def clipped(params, x):
+        grads = jax.grad(lambda p: jnp.sum(jnp.tanh(x * p["w"] + p["b"])))(params)
+        norms = jax.tree.map(jnp.linalg.norm, grads)
+        total = jnp.linalg.norm(jnp.array(jax.tree.leaves(norms)))
+        return jax.tree.map(lambda g: g / total, grads)
+
+    def listed(params, x):
+        norms = jax.tree.map(jnp.linalg.norm, params)
+        return jnp.stack([norms["b"], norms["w"]]) * x[0]
+
+    x = np.linspace(0.5, 1.5, 3, dtype=np.float32)
+    params = {"w": x, "b": x}
+    assert "jnp.array(jax.tree.leaves(norms))" in recover(clipped, params, x)
+    assert 'jnp.stack([norms["b"], norms["w"]])' in recover(listed, params, x)

@@ -76,9 +76,11 @@ def _peel_function(function: types.FunctionType) -> Layer:
 
 
 @functools.lru_cache(maxsize=1024)
-def _plain_method(kind: type) -> types.FunctionType | None:
+def _plain_method(kind: type) -> Any:
     """Return the `__call__` of a class; frameworks put theirs into descriptors."""
     found = inspect.getattr_static(kind, "__call__", None)
+    if jaxapi.transformed(found) is not None:
+        return found
     for name in ("", "method", "__func__", "__wrapped__"):
         inner = getattr(found, name, None) if name else found
         if isinstance(inner, types.FunctionType):

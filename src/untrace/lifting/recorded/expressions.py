@@ -28,7 +28,7 @@ from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
 from untrace.lifting.recorded.dict_parts import of_dicts
 from untrace.lifting.recorded.functions.likeness import is_field, like, lost_fields
 from untrace.lifting.recorded.masked_trees import of_masked
-from untrace.lifting.recorded.naming.leaves import structure_term
+from untrace.lifting.recorded.naming.leaves import leaves_term, structure_term
 from untrace.lifting.recorded.naming.values import (
     Found,
     has_array,
@@ -226,7 +226,9 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
         if projected is not None:
             return projected
     if kind in (tuple, list):
-        part = None if _has_static(value) else slice_term(value, writer)
+        part = leaves_term(value, writer)
+        if part is None and not _has_static(value):
+            part = slice_term(value, writer)
         if part is not None:
             return part
         brackets = "()" if kind is tuple else "[]"

@@ -260,6 +260,8 @@ def snake_case(name: str) -> str:
     ('layer_norm', 'mlp', 'gru_cell', 'vit')
     >>> snake_case("DiTBlock"), snake_case("NTKParameter"), snake_case("UNet")
     ('dit_block', 'ntk_parameter', 'u_net')
+    >>> snake_case("MaxPool2D"), snake_case("Grid2DModel"), snake_case("Dense2Layer")
+    ('max_pool2d', 'grid2d_model', 'dense2_layer')
     """
     if [char.isupper() for char in name[:5]] == [True, False, True, True, False]:
         name = name[:3].capitalize() + name[3:]
@@ -267,9 +269,8 @@ def snake_case(name: str) -> str:
         return name.lower()
     text = ""
     for position, char in enumerate(name):
-        follows = position and (
-            not name[position - 1].isupper()
-            or (position + 1 < len(name) and name[position + 1].islower())
-        )
+        before = name[position - 1 : position]
+        is_inside = before.isupper() or before.isdigit()  # `2D`
+        follows = before and (not is_inside or name[position + 1 :][:1].islower())
         text += f"_{char.lower()}" if char.isupper() and follows else char.lower()
     return text.replace("__", "_").strip("_") or "function"

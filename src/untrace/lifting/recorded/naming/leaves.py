@@ -7,18 +7,21 @@ their order, it is written `jax.tree.unflatten(jax.tree.structure(tree), ...)`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from untrace.lifting.recorded.building import call, starred
+from untrace.lifting.recorded.naming.paths import part_of, steps
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Group, Name, Part, Ref, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 
 MIN_LEAVES = 6
+_ASKING = frozenset({"flatten", "leaves", "tree_flatten", "tree_leaves"})
 
 
 def with_leaves(term: Term, writer: Writer) -> Term:
@@ -41,6 +44,31 @@ def with_leaves(term: Term, writer: Writer) -> Term:
 
     term.map_groups(changed)
     return term
+
+
+@optional(gives(None))
+def leaves_term(value: Sequence[Any], writer: Writer) -> Term | None:
+    """Write a list as the leaves of a tree that has a name, if there is one.
+
+    The user's function has to ask for leaves; it may have listed others by itself.
+    """
+    code = writer.draft.code
+    if type(value) is not list or not all(map(is_array, value)):
+        return None
+    if len(value) < 2 or (code is not None and _ASKING.isdisjoint(code.co_names)):
+        return None
+    found = writer.find(id(value[0]))
+    way = steps(found[1]) if found is not None else []
+    for n_steps in range(len(way)):
+        assert found is not None
+        path = "".join(way[:n_steps])
+        tree = part_of(found[0].held, path)
+        leaves = jax.tree.leaves(tree)
+        is_all = len(leaves) == len(value) and all(map(operator.is_, leaves, value))
+        if is_all and type(tree) not in (list, tuple):
+            home = writer.program.home_term(("jax.tree", "leaves"))
+            return call(home, [writer.ref((found[0], path))])
+    return None
 
 
 @optional(gives(None))
