@@ -141,10 +141,13 @@ def _write_loops(
         for index, name in enumerate(statement.targets)
     }
     made: list[Statement] = []
+    stops: dict[tuple[int, int], int] = {}
     position = 0
     while position < len(statements):
         runs = [
-            run_at(position, period, draft, sites, rows, is_wanted, may_be_wanted)
+            run_at(
+                position, period, draft, sites, rows, is_wanted, may_be_wanted, stops
+            )
             for period in _periods(position, following, statements)
             if period <= MAX_PERIOD
         ]

@@ -43,13 +43,19 @@ def run_at(
     rows: dict[int, tuple[Statement, int]],
     is_wanted: Callable[[Run], bool],
     may_be_wanted: Callable[[Sequence[Statement]], bool],
+    stops: dict[tuple[int, int], int],
 ) -> Run | None:
     """Find the stretches from a statement on that are turns of one loop.
 
     Whether the loop may be wanted, its first turn tells, and whether it is, the first two:
-    looking at all of them from every statement on would take quadratic time.
+    looking at all of them from every statement on would take quadratic time. Nor are turns
+    looked at again where a run of the same turns has to stop that is none without the next
+    one, by their length and their place (`stops`).
     """
     statements = draft.statements
+    place = period, position % period
+    if position + 2 * period <= stops.get(place, 0):
+        return None
     first = sites[position : position + period]
     if None in first or sites[position + period : position + 2 * period] != first:
         return None
@@ -70,6 +76,8 @@ def run_at(
         is_known = is_of_loop or _is_plain(run) or _are_of_map(run.turns)
         if run.n_turns == 2 and not (is_known and is_wanted(run)):
             return None
+    if not is_complete and run.left and not _lists(run):
+        stops[place] = start
     # A list of what some turns make has to have what the first ones made, too.
     begins_late = position >= period and sites[position - period : position] == first
     is_complete = is_complete and (bool(carried(run)) or not begins_late)
@@ -116,8 +124,12 @@ def _is_plain(run: Run) -> bool:
 
     What holds for the first two turns holds for all.
     """
-    listed = ("each", "function")
-    return not run.left and all(slot.kind not in listed for _, slot in first_parts(run))
+    return not run.left and not _lists(run)
+
+
+def _lists(run: Run) -> bool:
+    """Whether turns take values or functions that are just listed."""
+    return any(slot.kind in ("each", "function") for _, slot in first_parts(run))
 
 
 def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
