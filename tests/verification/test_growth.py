@@ -397,3 +397,20 @@ def test_a_body_with_a_rule_that_calls_it_is_the_same_in_any_order():
         second = jax.make_jaxpr(lambda x, f=function: f(x))(x)
         assert equivalent(first, second) is None
         assert fingerprint(first) == fingerprint(second)
+
+
+def test_backward_rules_are_traced_once_by_the_writer_and_the_checker() -> None:
+    traced: list[Any] = []
+
+    @jax.custom_vjp
+    def kept(x: Any) -> Any:
+        return jnp.sin(x)
+
+    def backward(x: Any, cotangent: Any) -> Any:
+        traced.append(cotangent)
+        return (cotangent * jnp.cos(x),)
+
+    kept.defvjp(lambda x: (jnp.sin(x), x), backward)
+    src = untrace.source(lambda x: kept(x) * 2.0, level="lax")(1.0)
+    assert src.report.strength == "identical"
+    assert len(traced) == 1
