@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import re
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,7 +30,8 @@ MAX_GAP = 2
 MIN_RUN = 4
 """Values in a row that are passed on by a slice although all of them have names."""
 
-_TUPLES = re.compile(r"(?:jax\.lax\.(?:while_loop|scan|cond|switch|fori_loop)|\w+)\(")
+_LOOPS = frozenset({"while_loop", "scan", "cond", "switch", "fori_loop"})
+"""Functions of `jax.lax` that return tuples where they return several values."""
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +76,17 @@ class _Whole:
 
 
 Edit = tuple[int, int, str]
+
+
+def _makes_tuple(value: ast.expr) -> bool:
+    """Whether several values come from a function of the file, or a loop of JAX."""
+    match value:
+        case ast.Call(func=ast.Name()):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="lax"), attr=name)):
+            return name in _LOOPS
+        case _:
+            return False
 
 
 @optional(unchanged)
@@ -192,7 +203,7 @@ def _edits(
     ):
         return []
     is_own = isinstance(value, ast.Name) and whole.target is whole.statement.targets[0]
-    whole.is_tuple = is_own or bool(_TUPLES.match(ast.unparse(value)))
+    whole.is_tuple = is_own or _makes_tuple(value)
     whole.name = value.id if is_own else _name(whole, fresh)  # type: ignore[union-attr]
     edits = [run.edit(whole, starts) for run in taken]
     lines = [_unpacking(whole, chunk) for chunk in chunks]

@@ -167,7 +167,7 @@ def _public_calls(name: str, region: Region) -> Iterator[Line]:
 
 
 def _public_functions(name: str) -> Iterator[str]:
-    if not re.fullmatch(r"[a-z]\w*", name):
+    if not (name.isidentifier() and name[0].islower()):
         return
     for home in HOMES:
         if callable(getattr(importlib.import_module(home), name, None)):
