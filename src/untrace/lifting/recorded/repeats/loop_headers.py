@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.lifting.recorded.building import attribute, call, display, indexed
+from untrace.lifting.recorded.building import (
+    attribute,
+    call,
+    display,
+    indexed,
+    text_term,
+)
 from untrace.lifting.recorded.naming.held import (
     are_alike,
     item_hint,
@@ -173,7 +179,7 @@ class Header:
             name = self._variable(key, value, over)
             self._values[key] = whole
             return [Ref(name, rest, ref.level)]
-        over = Term([f"({', '.join(key[1:-1] for key in keys)})"])
+        over = display("()", [text_term(key[1:-1]) for key in keys])
         # Traced, a dict is in the order of its keys; the caller's may be in another one.
         over = call(Term(["sorted"]), [Term([whole])]) if is_all else over
         hint = self.program.named(words)
@@ -211,7 +217,7 @@ class Header:
             return [self._index(plain)]
         hint = self.program.named(plain)
         if hint or keys in self.items:
-            over = Term([f"({', '.join(words)})"])
+            over = display("()", map(text_term, words))
             return [Ref(self._variable(keys, hint or NAME, over))]
         numbered = numbered_words(plain)
         if numbered is None or not self.program.named(numbered.numbers):
@@ -226,7 +232,7 @@ class Header:
         if made is not None:
             return made
         keys = tuple([f"[{word}]" for word in words])
-        return [Ref(self._variable(keys, NAME, Term([f"({', '.join(words)})"])))]
+        return [Ref(self._variable(keys, NAME, display("()", map(text_term, words))))]
 
     def function(self, slot: Slot) -> Ref:
         """Write the function of a turn, of those that the program's loop is over."""
@@ -241,7 +247,7 @@ class Header:
         if part is None or not set("".join(part.around)).isdisjoint('{}"\\\n'):
             return None
         listed = [quote(one) for one in part.held]
-        over = Term([f"({', '.join(listed)})"])
+        over = display("()", map(text_term, listed))
         name = self._variable(tuple(f"[{one}]" for one in listed), part.name, over)
         begin, end = part.around
         return [f'f"{begin}{{', Ref(name), f'}}{end}"']
@@ -335,7 +341,7 @@ class Header:
             first = Term([slot.begins or numbers[0]])
             made = FloatCarry(Name(hint, True), first, step)
             return [Ref(self.carries.setdefault(numbers, made).name)]
-        over = Term([f"({', '.join(numbers)})"])
+        over = display("()", map(text_term, numbers))
         if all(map(str.isdecimal, numbers)):
             values = [int(number) for number in numbers]
             over = progression(values)
@@ -356,7 +362,7 @@ class Header:
     def _item_of_tuple(self, hint: str, position: int) -> Part:
         """Refer to a number in the tuple that a variable of the loop is."""
         held = self.program.held(hint)
-        over = Term([f"({', '.join(map(repr, held))})"])
+        over = display("()", [text_term(repr(one)) for one in held])
         variable = self._variable(tuple(map(repr, held)), hint, over)
         self.tuples[id(variable)] = len(held[0])
         return Ref(variable, f"[{position}]")

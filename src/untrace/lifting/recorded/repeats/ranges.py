@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from untrace.lifting.recorded.building import display, text_term
 from untrace.lifting.recorded.terms import Term
 
 MIN_STEPS = 4
@@ -53,7 +54,7 @@ def progression(numbers: Sequence[int]) -> Term:
         return Term([f"reversed(range({n}))"])
     if is_even and step and n >= MIN_STEPS:
         return Term([f"range({first}, {last + step}, {step})"])
-    return Term([f"({', '.join(map(str, numbers))})"])
+    return display("()", [text_term(str(one)) for one in numbers])
 
 
 def bounds_of(indices: Sequence[int], length: int | None) -> str | None:
