@@ -142,3 +142,25 @@ def test_what_functions_with_names_read_keeps_its_name():
     for function in (f, pulled):
         src = untrace.source(function)(np.ones(3, np.float32))
         assert src.report.strength == "identical"
+
+
+def test_a_variable_keeps_the_shape_of_what_its_variable_held_before():
+    def norm(x):
+        orig_shape = x.shape
+        x = x.reshape(-1, 2, x.shape[-1] // 2)
+        x = (x - jnp.mean(x)) / jnp.sqrt(jnp.var(x) + 1e-5)
+        return x.reshape(orig_shape) * 2
+
+    def kept(x):
+        shape = x.shape
+        y = x.reshape(-1) * 2
+        return jnp.cumsum(y).reshape(shape) + x
+
+    src = untrace.source(norm)(np.ones((2, 3, 4), np.float32))
+    assert src.report.strength == "identical"
+    text = str(src)
+    assert (
+        "    orig_shape = x.shape\n    x = x.reshape(-1, 2, x.shape[-1] // 2)" in text
+    )
+    assert ".reshape(orig_shape)" in text and "x_2" not in text
+    assert ".reshape(x.shape) + x" in str(untrace.source(kept)(np.ones((2, 3))))
