@@ -516,3 +516,25 @@ def test_floats_that_would_be_too_large_are_listed():
     assert not src.report.notes and "for value in (801.25, 701.25," in src.text, (
         src.text
     )
+
+
+def test_integers_that_begin_again_are_rests():
+    def edges(p):
+        total = 0.0
+        for i in range(len(p)):
+            edge = p[(i + 1) % len(p)] - p[i]
+            total = total + jnp.sqrt(edge @ edge + 1) * jnp.cos(p[i - 1, 0])
+        return total
+
+    def alternating(x, ws):
+        for i in range(6):
+            x = jnp.tanh(x @ ws[i % 2]) + x
+        return x
+
+    square = np.linspace(0, 1, 8, dtype=np.float32).reshape(4, 2)
+    text = str(untrace.source(edges)(square))
+    assert "edge = p[(i + 1) % 4] - p[i]" in text
+    ws = np.ones((2, 3, 3), np.float32)
+    src = untrace.source(alternating)(np.ones(3, np.float32), ws)
+    assert src.report.strength == "identical"
+    assert "    for i in range(6):\n        x = jnp.tanh(x @ ws[i % 2]) + x" in str(src)

@@ -103,3 +103,15 @@ def test_what_each_name_takes():
     assert regrouped([1, 2, 3], (Rest("a"), "b", "c")) == [[1], 2, 3]
     assert regrouped([1, 2], ("a", Rest("b"), "c")) == [1, [], 2]
     assert regrouped([1], ("a", Rest("b"), "c")) == [1]
+
+
+def test_what_is_left_and_not_used_has_no_name():
+    def first(value):
+        x, *_ = value
+        return jnp.sin(x) * 2 + jnp.cos(x)
+
+    def f(x, y, z):
+        return jax.lax.cond(x[0] > 0, first, lambda value: value[1], (x, y, z))
+
+    text = recover(f, X, X, X)
+    assert "x, *_ = value" in text

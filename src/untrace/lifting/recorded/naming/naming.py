@@ -31,7 +31,7 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
             _note_flags(result, made, writer)
         return made
     variable = variable_of(target)
-    given = bool(variable) and target != "_"
+    given = variable not in ("", "_")
     hint = variable if given else _like(result, writer)
     hint = hint or ("state" if type(result) is dict else result_hint(item))
     if writer.in_library:  # an attribute of its object, mostly

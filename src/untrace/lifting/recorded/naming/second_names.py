@@ -6,6 +6,7 @@ The same is done with `shape = x.shape` where no more is needed of it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from untrace.lifting.recorded.folding import note_last_uses
@@ -86,7 +87,7 @@ def _is_shape_alone(holder: Name, draft: Draft, index: int) -> bool:
     """Whether what comes after a statement reads no more of a value than its shape."""
     for term in _terms_after(draft, index):
         tokens = [*term.all_parts(), ""]
-        for token, following in zip(tokens, tokens[1:]):
+        for token, following in itertools.pairwise(tokens):
             if type(token) is not Ref or not _reads(token, holder):
                 continue
             is_shape = type(following) is str and _is_shape(following)

@@ -180,7 +180,7 @@ def name_part(value: Any, target: Target, writer: Writer) -> Names:
     ):
         return tuple([name_part(v, t, writer) for v, t in zip(value, target)])
     variable = variable_of(target)
-    name = Name(identifier(variable or "value"), bool(variable) and target != "_")
+    name = Name(identifier(variable or "value"), variable not in ("", "_"))
     name.is_starred = is_starred(target)
     writer.define(value, name)
     if name.is_given and is_array(value):  # it may be another part, too

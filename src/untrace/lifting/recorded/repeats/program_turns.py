@@ -47,11 +47,13 @@ class CountedFrom(NamedTuple):
       held: What it held in each turn.
       sign: 1, or -1 if the others fall while it rises.
       offset: What is added.
+      modulus: Of what the rest is taken; 0 if none is.
     """
 
     held: tuple[int, ...]
     sign: int
     offset: int
+    modulus: int = 0
 
 
 class ScaledFrom(NamedTuple):
@@ -110,7 +112,10 @@ class ProgramTurns:
         return name if all(map(is_function, held)) else _attribute(held) or name
 
     def counted_from(self, numbers: Sequence[Any]) -> CountedFrom | None:
-        """Return the variable that rises or falls with these integers, turn by turn."""
+        """Return the variable that rises or falls with these integers, turn by turn.
+
+        They may begin again at 0.
+        """
         if len(numbers) < MIN_COUNTED or not all(type(n) is int for n in numbers):
             return None
         for held in self._values.values():
@@ -120,6 +125,13 @@ class ProgramTurns:
                 offsets = {n - sign * value for n, value in zip(numbers, held)}
                 if len(offsets) == 1:
                     return CountedFrom(tuple(held), sign, offsets.pop())
+            modulus = max(numbers) + 1  # as in `(i + 1) % n`
+            if min(numbers) == 0 and modulus > 1:
+                rests = {(n - value) % modulus for n, value in zip(numbers, held)}
+                if len(rests) == 1:
+                    (rest,) = rests
+                    offset = rest - modulus if 2 * rest > modulus else rest
+                    return CountedFrom(tuple(held), 1, offset, modulus)
         return None
 
     def tuple_of(self, numbers: Sequence[Any]) -> tuple[str, int] | None:
