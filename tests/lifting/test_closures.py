@@ -121,3 +121,28 @@ def test_a_variable_that_has_its_value_later_is_not_bound_before():
 )
 def test_functions_that_cannot_take_its_place(outer):
     assert bound([*INNER, USE], outer) == [*INNER, USE]
+
+
+def test_inner_functions_take_slices_of_what_is_around():
+    def predict(params, x):
+        for w, b in params[:-1]:
+            x = jnp.tanh(w @ x + b)
+        w, b = params[-1]
+        return w @ x + b
+
+    def loss(params, x, v):
+        n = len(params) // 2
+
+        def encoder(x):
+            return predict(params[:n], x)
+
+        z, pull = jax.vjp(encoder, x)
+        (back,) = pull(v)
+        again, forth = jax.jvp(lambda z: predict(params[n:], z), [z], [v])
+        return jnp.sum((again - x) ** 2) + back @ forth
+
+    x = jnp.arange(3.0)
+    params = [(jnp.eye(3) * (i + 1), x) for i in range(8)]
+    text = recover(jax.grad(loss), params, x, x)
+    assert "return predict(params[:4], x)" in text
+    assert "predict(params[4:], z)" in text

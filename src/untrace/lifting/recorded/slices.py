@@ -26,7 +26,7 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
     """Write a list or tuple as a slice, if a name holds what has its items in a row."""
     if len(value) < MIN_ITEMS:
         return None
-    found = [writer.values.find(writer.values.key(item)) for item in value]
+    found = [writer.locate(writer.values.key(item)) for item in value]
     places = [place for place in found if place is not None and place[1]]
     if len(places) < len(found) or len({id(name) for name, _ in places}) > 1:
         return None
@@ -49,7 +49,8 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
     if [path for _, path in places] != paths[start:stop] or len(value) == len(paths):
         return None
     bounds = f"[{start or ''}:{'' if stop == len(paths) else stop}]"
-    return Term([*placed(writer.ref((name, container)), ATOM), bounds])
+    owner = writer.reach((name, container), is_tree=True)
+    return Term([*placed(owner, ATOM), bounds])
 
 
 def _may_slice(writer: Writer) -> bool:
