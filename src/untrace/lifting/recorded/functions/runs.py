@@ -21,6 +21,8 @@ class Runs:
         self._last: dict[Any, Body] = {}
         self._opened: dict[Any, Body] = {}
         self._all: dict[Any, Body] = {}
+        # What was asked for last, which the writer of a call does several times.
+        self._given: tuple[Any, Any, Body | None] = None, None, None
 
     def shown_by(self, item: Call) -> Sequence[Body]:
         """Return the runs that a call made, or would have made if JAX had not known it."""
@@ -53,6 +55,13 @@ class Runs:
 
     def given_to(self, made: jaxapi.Transformed, bodies: Sequence[Body]) -> Body | None:
         """Return a run that shows the arguments of a transformed function."""
+        if self._given[0] is not made or self._given[1] is not bodies:
+            self._given = made, bodies, self._found_given(made, bodies)
+        return self._given[2]
+
+    def _found_given(
+        self, made: jaxapi.Transformed, bodies: Sequence[Body]
+    ) -> Body | None:
         function: Any = made.function
         layer = peel(function)
         while layer is not None and layer.kind in ("transformed", "custom"):
