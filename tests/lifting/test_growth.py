@@ -43,6 +43,12 @@ def products(xs):
     return sum(jnp.sin(xs[i]) * xs[j] for i in numbers for j in numbers)
 
 
+def summed(xs):
+    numbers = range(len(xs))
+    terms = [jnp.sin(xs[i]) * xs[j] for i in numbers for j in numbers]
+    return sum(terms)
+
+
 def ring(xs):
     def turn(held):
         return [jnp.sin(a) + b for a, b in zip(held, held[1:] + held[:1])]
@@ -65,6 +71,17 @@ def test_values_that_turns_list_are_found_once_a_turn(monkeypatch):
         return calls_of(slots, "names_in", lambda: source(xs), monkeypatch)
 
     assert listed(12) < 6 * listed(4)  # of nine times as many turns
+
+
+def test_turns_whose_values_are_taken_elsewhere_one_by_one_are_not_compared(
+    monkeypatch,
+):
+    def compared(n: int) -> int:
+        xs = [X + i for i in range(n)]
+        source = untrace.source(summed)
+        return calls_of(turns, "slot_of", lambda: source(xs), monkeypatch)
+
+    assert compared(12) < 25 * compared(4)  # of nine times as many turns
 
 
 def test_turns_of_a_loop_that_goes_on_otherwise_are_looked_at_once(monkeypatch):

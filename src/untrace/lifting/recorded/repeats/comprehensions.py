@@ -11,7 +11,7 @@ for x in xs:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from untrace.lifting.recorded.building import call, items_of, without_lead
 from untrace.lifting.recorded.folding import fold_all
@@ -36,15 +36,36 @@ from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat
 from untrace.syntax.precedence import LAMBDA, OR
 
 
-def may_be_expression(turn: Sequence[Statement]) -> bool:
-    """Whether all that a turn makes before its last value are parts of that."""
-    return all(_is_part(statement.targets) for statement in turn[:-1])
+def may_be_listed(
+    turn: Sequence[Statement], stop: int, taken: Mapping[int, int]
+) -> bool:
+    """Whether all that a turn makes before its last value may be parts of that, or of a list.
+
+    Args:
+      turn: The statements of the turn.
+      stop: Where the next turn ends.
+      taken: Where values are taken alone (`taken_alone`).
+    """
+    return all(
+        taken.get(id(statement.targets), 0) < stop and _is_part(statement.targets)
+        for statement in turn[:-1]
+    )
+
+
+def taken_alone(statements: Sequence[Statement]) -> dict[int, int]:
+    """Return where values are taken, and not as items of a display, by the `id` of names."""
+    return {
+        id(ref.name): position
+        for position, statement in enumerate(statements)
+        if not any(group.is_display for group in statement.term.groups())
+        for ref in statement.term.refs()
+    }
 
 
 def is_expression(run: Run) -> bool:
     """Whether a loop over a run is one of these, as far as is known before."""
     last = run.turns[0][-1]
-    if not may_be_expression(run.turns[0]):
+    if not all(_is_part(statement.targets) for statement in run.turns[0][:-1]):
         return False
     starts = carried(run)
     if not isinstance(last.targets, Name) or starts:

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from untrace.lifting.recorded.building import display, starred
 from untrace.lifting.recorded.repeats.comprehensions import (
     comprehension,
     is_expression,
     is_listed,
-    may_be_expression,
+    may_be_listed,
     nested_total,
+    taken_alone,
     total,
 )
 from untrace.lifting.recorded.repeats.displays import (
@@ -71,7 +73,7 @@ from untrace.lifting.recorded.repeats.slots import (
     plain_text,
 )
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
-from untrace.lifting.recorded.repeats.turns import depth_of, n_next_rows, run_at
+from untrace.lifting.recorded.repeats.turns import Search, depth_of, n_next_rows, run_at
 from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
@@ -116,11 +118,11 @@ def _write_all(
 ) -> None:
     """Write the loops that are expressions, which other loops may hold, and the others."""
     if reroll != "scan":
-        _write_loops(draft, reroll, is_listed, may_be_expression, site_of)
+        _write_loops(draft, reroll, is_listed, site_of)
     _write_loops(draft, reroll, site_of=site_of)
 
 
-def _any(_: object) -> bool:
+def _any(*_: object) -> bool:
     return True
 
 
@@ -128,7 +130,6 @@ def _write_loops(
     draft: Draft,
     reroll: str,
     is_wanted: Callable[[Run], bool] = _any,
-    may_be_wanted: Callable[[Sequence[Statement]], bool] = _any,
     site_of: Callable[[Statement, str], object] | None = None,
 ) -> None:
     statements = draft.statements
@@ -140,14 +141,15 @@ def _write_loops(
         if statement.whole is not None and isinstance(statement.targets, tuple)
         for index, name in enumerate(statement.targets)
     }
+    may_be_wanted: Callable[[Sequence[Statement], int], bool] = _any
+    if is_wanted is is_listed:
+        may_be_wanted = partial(may_be_listed, taken=taken_alone(statements))
+    search = Search(draft, sites, rows, is_wanted, may_be_wanted)
     made: list[Statement] = []
-    stops: dict[tuple[int, int], int] = {}
     position = 0
     while position < len(statements):
         runs = [
-            run_at(
-                position, period, draft, sites, rows, is_wanted, may_be_wanted, stops
-            )
+            run_at(position, period, search)
             for period in _periods(position, following, statements)
             if period <= MAX_PERIOD
         ]
@@ -366,7 +368,7 @@ def _with_inner_expressions(
         return list(collections)
     items = [Statement(Name("item"), _as_list(one)) for one in collections]
     inside = replace(draft, statements=[*loop.body, *items], result=None)
-    _write_loops(inside, "auto", is_listed, may_be_expression)
+    _write_loops(inside, "auto", is_listed)
     n_body = len(inside.statements) - len(items)
     loop.body = inside.statements[:n_body]
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.naming.held import n_leaves
 from untrace.lifting.recorded.repeats.float_carries import step_of
@@ -35,23 +36,35 @@ from untrace.lifting.recorded.tree import Draft, Statement, Trail, flat
 MIN_TURNS = 3
 
 
-def run_at(
-    position: int,
-    period: int,
-    draft: Draft,
-    sites: Sequence[object],
-    rows: dict[int, tuple[Statement, int]],
-    is_wanted: Callable[[Run], bool],
-    may_be_wanted: Callable[[Sequence[Statement]], bool],
-    stops: dict[tuple[int, int], int],
-) -> Run | None:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The statements among which turns are sought, and what is wanted.
+
+    Attributes:
+      draft: The function.
+      sites: What the same statements of other turns have in common with them.
+      rows: The names of rows of arrays, with the statements that unpack these.
+      is_wanted: Whether a loop is, which its first two turns tell.
+      may_be_wanted: Whether it may be, by its first turn and where the second one ends.
+      stops: Where runs have to stop that are none without the next turn, by the length of
+        turns and their place.
+    """
+
+    draft: Draft
+    sites: Sequence[object]
+    rows: dict[int, tuple[Statement, int]]
+    is_wanted: Callable[[Run], bool]
+    may_be_wanted: Callable[[Sequence[Statement], int], bool]
+    stops: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def run_at(position: int, period: int, search: Search) -> Run | None:
     """Find the stretches from a statement on that are turns of one loop.
 
-    Whether the loop may be wanted, its first turn tells, and whether it is, the first two:
-    looking at all of them from every statement on would take quadratic time. Nor are turns
-    looked at again where a run of the same turns has to stop that is none without the next
-    one, by their length and their place (`stops`).
+    Looking at all turns from every statement on would take quadratic time: the first ones
+    tell what is wanted, and where other runs of the same turns had to stop is known.
     """
+    draft, sites, stops = search.draft, search.sites, search.stops
     statements = draft.statements
     place = period, position % period
     if position + 2 * period <= stops.get(place, 0):
@@ -60,21 +73,21 @@ def run_at(
     if None in first or sites[position + period : position + 2 * period] != first:
         return None
     turns = [statements[position + n * period :][:period] for n in range(2)]
-    is_of_loop = _are_of_loop(turns)
-    if not may_be_wanted(turns[0]):
+    if not search.may_be_wanted(turns[0], position + 2 * period):
         return None
+    is_of_loop = _are_of_loop(turns)
     # Two turns are cheaper to refuse before what they have in common is known.
     is_known = is_of_loop or _adds_to_0(turns[0])
     if not is_known and sites[position + 2 * period :][:period] != first:
         return None
-    run = Run(period, [turns[0]], draft, rows)
+    run = Run(period, [turns[0]], draft, search.rows)
     while True:
         start = position + run.n_turns * period
         is_complete = sites[start : start + period] != first
         if is_complete or not _takes_turn(run, statements[start : start + period]):
             break
         is_known = is_of_loop or _is_plain(run) or _are_of_map(run.turns)
-        if run.n_turns == 2 and not (is_known and is_wanted(run)):
+        if run.n_turns == 2 and not (is_known and search.is_wanted(run)):
             return None
     if not is_complete and run.left and not _lists(run):
         stops[place] = start
