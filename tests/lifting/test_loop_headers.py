@@ -538,3 +538,14 @@ def test_integers_that_begin_again_are_rests():
     src = untrace.source(alternating)(np.ones(3, np.float32), ws)
     assert src.report.strength == "identical"
     assert "    for i in range(6):\n        x = jnp.tanh(x @ ws[i % 2]) + x" in str(src)
+
+
+def test_a_loop_is_over_the_expression_that_the_program_wrote_there():
+    def over(images):
+        image = images[0]
+        for other in images[1:]:
+            image = other + image - other * image
+        return image
+
+    text = recover(over, X)
+    assert "    image = images[0]\n    for other in images[1:]:\n" in text

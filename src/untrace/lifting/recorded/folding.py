@@ -156,11 +156,17 @@ def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
         if pending and pending[-1][1].items != statement.items:
             pending.clear()
         if statement.loop is not None:
+            over = statement.loop.over
+            if over.ref is not None and pending and _is_short(pending[-1][1]):
+                _take(over, pending)
             fold_all(statement.loop.body)
             pending.clear()
             continue
         if statement.bound:  # what is before it is not evaluated in every turn
             pending.clear()
+        first = statement.term.ref if statement.is_start else None
+        if first is not None and all(name is not first.name for name, _ in pending):
+            continue  # it only gives a variable of the loop another name
         _take(statement.term, pending)
         name = statement.targets
         if (
@@ -175,6 +181,11 @@ def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
         else:
             pending.clear()
     return pending
+
+
+def _is_short(statement: Statement) -> bool:
+    """Whether an expression may stand in the head of a loop."""
+    return not statement.bound and statement.term.length() <= MAX_FOREIGN
 
 
 def _take(term: Term, pending: list[tuple[Name, Statement]]) -> None:
