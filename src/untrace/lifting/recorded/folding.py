@@ -164,8 +164,7 @@ def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
             continue
         if statement.bound:  # what is before it is not evaluated in every turn
             pending.clear()
-        first = statement.term.ref if statement.is_start else None
-        if first is not None and all(name is not first.name for name, _ in pending):
+        if statement.is_start and _only_names(statement, pending):
             continue  # it only gives a variable of the loop another name
         _take(statement.term, pending)
         name = statement.targets
@@ -181,6 +180,15 @@ def fold_all(statements: Sequence[Statement]) -> list[tuple[Name, Statement]]:
         else:
             pending.clear()
     return pending
+
+
+def _only_names(start: Statement, pending: Sequence[tuple[Name, Statement]]) -> bool:
+    """Whether a variable begins as another that is there, and nothing that waits reads it."""
+    first = start.term.ref
+    if first is None or any(name is first.name for name, _ in pending):
+        return False
+    read = [ref.name for _, one in pending for ref in one.term.all_refs()]
+    return all(name is not start.targets for name in read)
 
 
 def _is_short(statement: Statement) -> bool:
