@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -115,7 +116,29 @@ def changed(state: Any) -> Any:
     return {"a": jnp.sin(y), "b": y}
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Moments:
+    mean: Any
+    square: Any
+
+
+def moved(held: Moments) -> Moments:
+    return Moments(held.square * 2.0, held.mean + held.square)
+
+
+def of_dataclasses(x: Any) -> Any:
+    held = Moments(x, x)
+    for _ in range(4):
+        held = moved(held)
+    return held
+
+
 CASES = {
+    of_dataclasses: [
+        "mean=held.square * 2.0, square=held.mean + held.square",
+        "    for _ in range(4):",
+    ],
     of_fields: [
         "z = jnp.concatenate([state.c, x]) @ w",
         "c = state.h * jax.nn.sigmoid(z) + jnp.tanh(z)",

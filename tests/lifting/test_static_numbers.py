@@ -55,6 +55,11 @@ def padded(x, mode):
     return jnp.pad(jnp.sin(x), 1, mode=mode)
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def shifted(x, by, weight):
+    return jnp.roll(x, by) * weight + jnp.roll(x, -by)
+
+
 class Net:
     def __init__(self, scale):
         self.scale = scale
@@ -111,6 +116,10 @@ def of_modes(x):
     return padded(padded(x, "reflect"), "edge")
 
 
+def of_floats(x):
+    return shifted(shifted(shifted(x, 1, 2.0), 2, 2.0), 1, 0.5)
+
+
 PROGRAMS = {
     of_powers: (
         (X,),
@@ -162,6 +171,11 @@ PROGRAMS = {
         "def attend(q, k, axes):",
         "jnp.einsum(axes, q, k)",
         'attend(q, k, "ij,kj->ik") + attend(q, k, "ij,kj->ki")',
+    ),
+    of_floats: (
+        (X,),
+        "return jnp.roll(x, by) * weight + jnp.roll(x, -by)",
+        "return shifted(shifted(shifted(x, 1, 2.0), 2, 2.0), 1, 0.5)",
     ),
     of_modes: ((X,), "mode=mode)", 'padded(padded(x, "reflect"), "edge")'),
     of_batches: ((X,), "power(x, 2) * power(x, 3)"),

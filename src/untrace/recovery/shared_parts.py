@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import is_dataclass
 from typing import Any
 
 from untrace import jaxapi
+from untrace.objects import attributes_of
 from untrace.recovery.expressions import expression_at, given_at, static_value
 from untrace.recovery.record import SharedPart
 from untrace.recovery.sites import once_per_site
@@ -33,7 +35,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 def _arrays(values: Iterable[Any]) -> list[Any]:
-    """List the tracers in values, and in tuples, lists and dicts; none if they are many."""
+    """List the tracers in values, in containers and dataclasses; none if they are many."""
     left = [*values]
     found: list[Any] = []
     for value in left:  # which grows
@@ -43,6 +45,8 @@ def _arrays(values: Iterable[Any]) -> list[Any]:
             left += value
         elif type(value) is dict:
             left += value.values()
+        elif is_dataclass(value) and not isinstance(value, type):
+            left += attributes_of(value).values()
         if len(left) > MAX_ARRAYS:
             return []
     return found

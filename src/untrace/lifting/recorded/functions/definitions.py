@@ -133,7 +133,7 @@ def define(
     ):
         made = writer.nest(draft)
     else:
-        held = held_by(body, (), program) if static is not None else {}
+        held = {} if static is None else held_by(body, (), program, is_static=True)
         made = Term([Global(program.function(draft, key, passed=passed, **held))])
     terms = _bound_terms(
         function, {n: v for n, v in bound.items() if n in used}, body, writer

@@ -11,14 +11,27 @@ from typing import Any
 from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unify.places import is_word, numbers_in
+from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.made_keys import KeyParts, made_keys
 from untrace.recovery.record import Body, Turn
 from untrace.syntax.names import identifier
 
 
-def held_by(body: Body, turn: Turn, program: Program) -> dict[str, dict[str, Any]]:
-    """Return what `Program.function` takes of a run that was in some turns of loops."""
+def held_by(
+    body: Body, turn: Turn, program: Program, is_static: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Return what `Program.function` takes of a run that was in some turns of loops.
+
+    Where its numbers are static, floats are among them; elsewhere they are arguments.
+    """
     numbers = _numbers(body, turn, program)
+    if is_static:
+        floats = {
+            name: spell_float(value)
+            for name, value in body.parameters.items()
+            if type(value) is float
+        }
+        numbers |= {text: identifier(n) for text, n in by_value(floats).items()}
     return {
         "numbers": numbers,
         "integers": _integers(body, program),
