@@ -28,6 +28,8 @@ class Parameter(NamedTuple):
 
 
 Parameters = tuple[Parameter, ...]
+ANY_ARGUMENTS: Parameters = (Parameter("args", stars="*"),)
+"""Those of a function that is given what it does not look at."""
 
 
 def plain_head(*names: str) -> Parameters:

@@ -7,7 +7,7 @@ import contextlib
 from untrace.ir import Equation
 from untrace.lifting.blocks.derivative_rules import rule_name
 from untrace.lifting.frame import Frame
-from untrace.lifting.heads import Parameter
+from untrace.lifting.heads import ANY_ARGUMENTS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.spelling import Unspellable
@@ -44,19 +44,16 @@ def _alike(error: Exception) -> tuple[str, ...] | None:
     return None
 
 
-_ARGS = (Parameter("args", stars="*"),)
-
-
 def raising_rule(name: str, error: Exception, frame: Frame) -> list[str]:
     """Write a rule, called `name`, that raises an error."""
     lines = [f"raise {exception_text(error, frame.lifter)}"]
-    return ["", "", *Function(name, _ARGS, lines).text_lines()]
+    return ["", "", *Function(name, ANY_ARGUMENTS, lines).text_lines()]
 
 
 def raising_rules(eqn: Equation, name: str, error: str, parent: Frame) -> list[str]:
     """Write one rule that raises in the place of all rules of an equation."""
     rule = rule_name(f"{name}_rule", parent)
-    lines = Function(rule, _ARGS, [f"raise {error}"]).text_lines()
+    lines = Function(rule, ANY_ARGUMENTS, [f"raise {error}"]).text_lines()
     is_jvp = eqn.name == "custom_jvp_call"
     rules = (rule if is_jvp else f"{rule}, {rule}") + symbolic_zeros(eqn)
     return [

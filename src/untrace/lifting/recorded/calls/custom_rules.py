@@ -16,7 +16,7 @@ from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import LiftingError
 from untrace.lifting.blocks.raising_rules import exception_text
-from untrace.lifting.heads import Parameter
+from untrace.lifting.heads import ANY_ARGUMENTS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.building import call, display, keyword, text_term
@@ -367,7 +367,7 @@ def _raising_rule(function: Any, error: Exception, lifter: Lifter) -> Term:
     lifter.note(f"The derivative rules of `{name}` fail in JAX{where}, too.")
     rule = lifter.scope.fresh_global(identifier(f"{name}_rule", "rule"))
     lines = [f"raise {exception_text(error, lifter)}"]
-    lifter.functions.append(Function(rule, (Parameter("args", stars="*"),), lines))
+    lifter.functions.append(Function(rule, ANY_ARGUMENTS, lines))
     return Term([Global(rule)])
 
 
@@ -401,7 +401,7 @@ def _rule_runs(
                 (id(function), id(body)),
                 lambda: trace_rules(function, body, public_readers),
             )
-        except Exception:
+        except Exception:  # the user's rule, which may take nothing but numbers there
             if not is_known:
                 raise
     return [held[rule] for rule in rules(function)]

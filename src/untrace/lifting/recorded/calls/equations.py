@@ -1,7 +1,7 @@
 """Write a primitive that was bound outside any public function, as level "lax" does.
 
 The primitive is traced by itself at the types of its operands, which gives one equation;
-the rules for equations write it, with marks in place of the operands.
+the rules for equations write it, with names of ours in place of the operands.
 """
 
 from __future__ import annotations
