@@ -141,3 +141,41 @@ def test_what_a_module_imports_from_elsewhere_is_its_own(tmp_path, monkeypatch):
     assert jaxapi.replaced_functions() == {}
     module.helper = looks_the_same
     assert list(jaxapi.replaced_functions()) == ["jax._own.helper"]
+
+
+class Proxy:
+    """Equals what it stands for, as proxies of `wrapt` do."""
+
+    def __init__(self, wrapped):
+        self.__wrapped__ = wrapped
+
+    def __call__(self, *args):
+        return self.__wrapped__(*args) * 3.0
+
+    def __eq__(self, other):
+        return other is self.__wrapped__
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("owner, name", [(jnp, "sin"), (jnp.ndarray, "sum")])
+def test_what_takes_a_place_later_is_seen(owner, name, monkeypatch):
+    """However alike: what was found clean is compared by identity."""
+    assert jaxapi.replaced_functions() == {}
+    monkeypatch.setattr(owner, name, Proxy(getattr(owner, name)))
+    assert any(found.endswith(f".{name}") for found in jaxapi.replaced_functions())
+    monkeypatch.undo()
+    assert jaxapi.replaced_functions() == {}
+
+
+def test_what_is_added_and_gone_again_is_seen(monkeypatch):
+    monkeypatch.setattr(jax.nn, "own", looks_the_same, raising=False)
+    assert list(jaxapi.replaced_functions()) == ["jax.nn.own"]
+    monkeypatch.undo()
+    assert jaxapi.replaced_functions() == {}
+
+
+def test_objects_that_jax_takes_from_elsewhere_are_its_own():
+    """`FLAGS = flags.FLAGS` of absl can be called."""
+    importlib.import_module("jax._src.tpu_custom_call")
+    assert jaxapi.replaced_functions() == {}

@@ -13,14 +13,15 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import itertools
 import operator
 import os
 import re
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence, ValuesView
+from typing import Any, NamedTuple
 
 from untrace.parsing import parse
 
@@ -37,6 +38,30 @@ _clean: dict[int, tuple[Any, ...]] = {}
 _classes: dict[int, list[tuple[str, type]]] = {}
 
 
+_END = object()
+
+
+class _AllClean(NamedTuple):
+    """When nothing was replaced: asking each owner by itself takes twice as long."""
+
+    modules: list[types.ModuleType]
+    namespaces: list[ValuesView[Any]]  # of modules and classes, as they are now
+    values: list[Any]  # that they held, and an end
+
+    def is_still_so(self) -> bool:
+        """Whether all namespaces hold the values that they held, and there are no more."""
+        if not _are_identical(self.modules, list(sys.modules.values())):
+            return False
+        held = itertools.chain.from_iterable(self.namespaces)
+        try:
+            return all(map(operator.is_, self.values, itertools.chain(held, (_END,))))
+        except RuntimeError:  # another thread imports
+            return False
+
+
+_all_clean: list[_AllClean] = []
+
+
 def replaced_functions() -> dict[str, str]:
     """Return the functions in JAX and NumPy that are not their own.
 
@@ -44,8 +69,12 @@ def replaced_functions() -> dict[str, str]:
       Names such as "jax.nn.relu", the shortest first, with the file that defines what
       is found there.
     """
+    if any(snapshot.is_still_so() for snapshot in _all_clean[:]):
+        return {}
     found: dict[str, str] = {}
-    for name, module in sys.modules.copy().items():  # other threads import
+    owners: list[Any] = []
+    modules = sys.modules.copy()  # other threads import
+    for name, module in modules.items():
         if name.partition(".")[0] not in _PACKAGES:
             continue
         if not _is_known_as_clean(module):
@@ -57,6 +86,9 @@ def replaced_functions() -> dict[str, str]:
         for label, cls in classes:
             if not _is_known_as_clean(cls):
                 found |= _replaced_in(label, cls)
+        owners += [module, *[cls for _, cls in classes]]
+    if not found:
+        _all_clean[:] = [_snapshot(list(modules.values()), owners)]
     return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
 
 
@@ -71,12 +103,22 @@ def exchanged_names(names: Iterable[str]) -> list[str]:
     return sorted({name for name in names if _is_exchanged(name)})
 
 
+def _snapshot(modules: list[types.ModuleType], owners: list[Any]) -> _AllClean:
+    known = [_clean[id(owner)] for owner in owners]
+    namespaces = [vars(owner).values() for owner in owners]
+    values = [value for _, *held in known for value in held]
+    return _AllClean(modules, namespaces, [*values, _END])
+
+
 def _is_known_as_clean(owner: Any) -> bool:
     """Whether a module or class holds what it held when it was found clean."""
-    known, held = _clean.get(id(owner)), vars(owner)
-    if known is None or len(known) - 1 != len(held):
-        return False
-    return all(map(operator.is_, known[1:], held.values()))
+    known = _clean.get(id(owner))
+    return known is not None and _are_identical(known[1:], list(vars(owner).values()))
+
+
+def _are_identical(known: Sequence[Any], held: Sequence[Any]) -> bool:
+    """Whether two sequences hold the same objects; a proxy equals what it stands for."""
+    return len(known) == len(held) and all(map(operator.is_, known, held))
 
 
 def _replaced_in(name: str, owner: Any) -> dict[str, str]:
@@ -87,17 +129,21 @@ def _replaced_in(name: str, owner: Any) -> dict[str, str]:
         f"{name}.{attribute}": file
         for attribute, value in items
         if (file := _foreign_file(value, own))
-        and not (owner is module and _is_imported(name, attribute, value))
+        and not (owner is module and _is_taken(name, attribute, value))
     }
     if not found:
         _clean[id(owner)] = owner, *[value for _, value in items]
     return found
 
 
-def _is_imported(module: str, attribute: str, value: Any) -> bool:
-    """Whether the file of a module imports what it holds from another package."""
+def _is_taken(module: str, attribute: str, value: Any) -> bool:
+    """Whether the file of a module takes what it holds from another package."""
     source, name = _imported_names(module).get(attribute, ("", ""))
-    return vars(sys.modules.get(source, types)).get(name) is value
+    if vars(sys.modules.get(source, types)).get(name) is value:
+        return True
+    held = vars(sys.modules[module])
+    taken = _assigned_names(module).get(attribute, [])
+    return any(getattr(held.get(root), name, None) is value for root, name in taken)
 
 
 def _classes_of(name: str, module: types.ModuleType) -> list[tuple[str, type]]:
@@ -142,8 +188,9 @@ def _codes(value: Any, depth: int) -> Iterator[types.CodeType]:
     if type(value) in _PLAIN:
         return
     is_function = isinstance(value, types.FunctionType)
-    if is_function:
-        yield value.__code__
+    called = value if is_function else getattr(type(value), "__call__", None)
+    if isinstance(called, types.FunctionType):  # else of a class in C
+        yield called.__code__
     for name in _INNER[:1] if is_function else _INNER:
         held = getattr(value, name, None)
         if callable(held):
@@ -227,6 +274,22 @@ def _imported_names(module: str) -> dict[str, tuple[str, str]]:
             source = importlib.util.resolve_name(relative, package)
             for alias in node.names:
                 found[alias.asname or alias.name] = source, alias.name
+    return found
+
+
+@functools.cache
+def _assigned_names(module: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the attributes, such as `flags.FLAGS`, that a file gives its names to."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    nodes: list[Any] = [*_tree(module).body]
+    for node in nodes:
+        if isinstance(node, (ast.If, ast.Try)):
+            nodes += node.body
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Attribute(ast.Name(root), attribute)):
+                found.setdefault(name, []).append((root, attribute))
+            case _:
+                pass
     return found
 
 
