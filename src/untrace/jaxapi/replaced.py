@@ -188,7 +188,7 @@ def _codes(value: Any, depth: int) -> Iterator[types.CodeType]:
     if type(value) in _PLAIN:
         return
     is_function = isinstance(value, types.FunctionType)
-    called = value if is_function else getattr(type(value), "__call__", None)
+    called = value if is_function else getattr(type(value), "__call__", None)  # noqa: B004
     if isinstance(called, types.FunctionType):  # else of a class in C
         yield called.__code__
     for name in _INNER[:1] if is_function else _INNER:
