@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -328,3 +329,28 @@ def test_a_list_that_a_loop_fills_has_one_name():
 
     text = recover(run, X)
     assert "jnp.concatenate(heads)" in text and "jnp.stack(heads)" in text, text
+
+
+def test_an_object_without_arrays_is_no_variable():
+    @dataclasses.dataclass(frozen=True)
+    class Dense:
+        tolerance: Any = None
+
+        def __call__(self, a, b):
+            return jnp.linalg.solve(a, b)
+
+    @functools.partial(jax.jit, static_argnames=("f", "solver"))
+    def step(f, x, solver):
+        return x - solver(jax.jacfwd(f)(x), f(x))
+
+    def residual(x):
+        return jnp.array([x[0] ** 2 - x[1], x[1] - 1.0])
+
+    def run(x):
+        solver = Dense()
+        for _ in range(3):
+            x = step(residual, x, solver)
+        return x
+
+    text = recover(run, X[0])
+    assert "return x - dense(jax.jacfwd(f)(x), f(x))" in text, text

@@ -70,7 +70,8 @@ def is_made_of_arrays(value: Any) -> bool:
     if not dataclasses.is_dataclass(value) or is_library_class(type(value)):
         return False
     held = [getattr(value, one.name, value) for one in dataclasses.fields(value)]
-    return all(one is not value and is_made_of_arrays(one) for one in held)
+    is_made = all(one is not value and is_made_of_arrays(one) for one in held)
+    return is_made and any(one is not None for one in held)  # else it says what to do
 
 
 def hides_arrays(value: Any) -> bool:
