@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 import untrace
 
@@ -93,3 +94,52 @@ def test_a_starred_function_closes_over_what_is_bound() -> None:
 
     src = untrace.source(program)(PARAMS[1], XS)
     assert src.report.strength == "identical", str(src.report)
+
+
+def counted(method: Any) -> Any:
+    """A decorator whose wrapper takes the object among its `*args`."""
+
+    @functools.wraps(method)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        self, args = args[0], args[1:]
+        self.n_calls += 1
+        return method(self, *args, **kwargs)
+
+    return wrapper
+
+
+class Model:
+    n_calls = 0
+
+    @counted
+    def loss(self, params: Any, x: Any) -> Any:
+        return cost(params, x)
+
+
+class Discriminator(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return nn.tanh(nn.Dense(2)(x))
+
+    def loss(self, params: Any, x: Any) -> Any:
+        return jnp.mean(self.apply(params, x) ** 2)
+
+
+def test_methods_whose_wrappers_take_the_object_among_others_are_transformed() -> None:
+    model = Model()
+    module = Discriminator()
+    variables = module.init(jax.random.key(0), X)
+
+    def f(params: Any, xs: Any) -> Any:
+        costs = jax.vmap(model.loss, (None, 0))(params, xs)
+        return jax.grad(model.loss)(params, X), costs
+
+    def g(variables: Any, xs: Any) -> Any:
+        losses = jax.vmap(module.loss, (None, 0))(variables, xs)
+        return jax.value_and_grad(module.loss)(variables, xs[0]), losses
+
+    for function, args in ((f, (PARAMS, XS)), (g, (variables, XS))):
+        src = untrace.source(function)(*args)
+        assert src.report.strength == "identical", str(src.report)
+        assert "from its equations" not in str(src.report), str(src.report)
+    assert "jax.value_and_grad(loss)(variables, xs[0])" in str(src), str(src)

@@ -160,6 +160,11 @@ def already_bound(function: Any) -> tuple[int, frozenset[str]]:
     return n_bound, frozenset(keywords)
 
 
+def n_bound_starred(function: Any, code: types.CodeType) -> int:
+    """Count the arguments that are bound already and that `*args` takes, such as `self`."""
+    return max(0, already_bound(function)[0] - code.co_argcount)
+
+
 def bound_arguments(function: Any) -> list[Any]:
     """Return the arguments that partials inside a callable have bound."""
     found: list[Any] = []

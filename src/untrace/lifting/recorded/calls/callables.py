@@ -37,7 +37,14 @@ from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
-from untrace.recovery.functions import Layer, already_bound, innermost, peel, starred
+from untrace.recovery.functions import (
+    Layer,
+    already_bound,
+    innermost,
+    n_bound_starred,
+    peel,
+    starred,
+)
 from untrace.recovery.record import Body, Call, calls_inside, is_library
 
 # The kinds of layers that are functions of Python, perhaps with arguments bound.
@@ -461,7 +468,8 @@ def _fixed_arguments(
     fixed = {i for i, n in enumerate(names) if n in static} | static
     if body.opened is None and body.code.co_flags & inspect.CO_VARARGS:
         (rest, *_), spreads = starred(body.code), is_spread(body)
-        items = enumerate(spread_items(body), len(names))
+        left = spread_items(body)[n_bound_starred(made.function, body.code) :]
+        items = enumerate(left, len(names))
         fixed |= {
             i for i, one in items if rest in static or (spreads and is_left_out(one))
         }

@@ -33,7 +33,12 @@ from untrace.lifting.recorded.tree import Draft, Parameter
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults
-from untrace.recovery.functions import already_bound, closed_over, innermost
+from untrace.recovery.functions import (
+    already_bound,
+    closed_over,
+    innermost,
+    n_bound_starred,
+)
 from untrace.recovery.record import Body, is_library
 from untrace.recovery.snapshots import is_copy
 from untrace.syntax.precedence import LAMBDA
@@ -93,7 +98,8 @@ def define(
     program.open_runs.append(body)
     try:
         free = {} if parent is None else closed_over(function)
-        _write_run(body, dropped, inner, free, is_decorated=bool(decorators))
+        n_bound = n_bound_starred(function, body.code)
+        _write_run(body, dropped, inner, free, bool(decorators), n_bound)
     finally:
         program.open_runs.pop()
     used = {p.name.hint for p in draft.parameters if p.name.uses or p.name.captured}
@@ -230,12 +236,13 @@ def _write_run(
     writer: Writer,
     free: Mapping[str, Any],
     is_decorated: bool = False,
+    n_bound: int = 0,
 ) -> None:
     """Write a run as a function without the parameters that are dropped."""
     draft = writer.draft
     draft.code = None if is_library(body.code) else body.code
     writer.traced = body.traced
-    passed_parameters(body, dropped, writer)
+    passed_parameters(body, dropped, writer, n_bound)
     unpack_parameters({**free, **body.parameters}, body.code, writer)
     writer.body(body.calls)
     name_locals(body.locals, writer)
@@ -255,7 +262,10 @@ def bound_parameters(
     """Return the parameters that are bound already, or fixed, and so are dropped."""
     n_bound, keywords = already_bound(function)
     # Of the parameters themselves, some may be left out already.
-    names = body.code.co_varnames if body.opened is None else list(body.parameters)
+    if body.opened is None:  # `*args` take what the others leave
+        names = list(body.code.co_varnames[: body.code.co_argcount])
+    else:
+        names = list(body.parameters)
     defaults = frozenset[str]() if keeps_defaults else default_names(function, body)
     return frozenset({*names[:n_bound], *keywords, *defaults})
 

@@ -47,10 +47,13 @@ MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
 MAX_COLLECTIONS = 3  # of one tree that a function is given one by one
 
 
-def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> None:
+def passed_parameters(
+    body: Body, dropped: frozenset[str], writer: Writer, n_bound: int = 0
+) -> None:
     """Make the parameters of a function that was passed to a transformation.
 
-    Those that are dropped may be parameters with defaults instead.
+    Those that are dropped may be parameters with defaults instead. Of what `*args` take,
+    the first are bound.
     """
     values, code, defaults = body.parameters, body.code, body.defaults
     n = code.co_argcount
@@ -73,9 +76,9 @@ def passed_parameters(body: Body, dropped: frozenset[str], writer: Writer) -> No
             stars = "*"
         elif flags & inspect.CO_VARKEYWORDS and position == len(names) - 1:
             stars = "**"
-        if stars and not has_array(values[name]):
+        given = values[name][n_bound:] if stars == "*" else values[name]
+        if stars and not has_array(given):
             continue
-        given = values[name]
         if stars == "*" and is_spread(body):
             left = [value for value in given if not is_left_out(value)]
             spread = _spread(name, left, body, writer)
