@@ -386,3 +386,15 @@ def test_lists_of_a_part_of_what_each_turn_leaves():
         "rewards.append(reward)",
     ):
         assert line in text, text
+
+
+def shrunk(coefs, rate):
+    first = jnp.cos(coefs[0][0])
+    rest = [tuple(jnp.sin(d) - rate for d in level) for level in coefs[1:]]
+    return [coefs[0], *rest], [first] + [jnp.tanh(level[0]) for level in coefs[1:]]
+
+
+def test_lists_that_begin_with_an_item_are_comprehensions_behind_it():
+    text = recover(shrunk, [(X,), *[(X, X + 1, X + 2)] * 3], 0.1)
+    assert "coefs[0],\n" in text and "without a step" not in text, text
+    assert "tuple([jnp.sin(d) - rate for d in level]) for level in coefs[1:]" in text

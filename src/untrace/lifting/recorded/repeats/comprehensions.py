@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from untrace.lifting.recorded.building import call, items_of, without_lead
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    items_of,
+    starred,
+    without_lead,
+)
 from untrace.lifting.recorded.folding import fold_all
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
@@ -199,11 +205,20 @@ def _collection(loop: Loop, run: Run, one: Collection) -> Statement | None:
         pair = Term([*one.word.parts, ": ", *placed(element.term, LAMBDA)])
         return _made([loop], run, one.name, DICT, pair)
     if not one.items[0].is_starred:
-        return _made([loop], run, one.name, LIST, element.term)
+        made = _made([loop], run, one.name, LIST, element.term)
+        return _with_head(made, one)
     inner = element.term.opened().group  # `[x * y for x in xs for y in ys]`
     if inner is None or not inner.tail:
         return None
-    return _made([loop], run, one.name, LIST, inner.items[0], inner=inner.tail)
+    made = _made([loop], run, one.name, LIST, inner.items[0], inner=inner.tail)
+    return _with_head(made, one)
+
+
+def _with_head(made: Statement, one: Collection) -> Statement:
+    """Let a list begin with what is of no turn, `[x, *[jnp.sin(y) for y in ys]]`."""
+    if one.display.head:
+        made.term = display("[]", [*one.display.head, starred(made.term)]).whole()
+    return made
 
 
 def _element(loop: Loop) -> Statement | None:
