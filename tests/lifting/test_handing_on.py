@@ -292,7 +292,7 @@ def test_what_a_function_was_given_is_not_handed_on():
     text = recover(block.apply, block.init(jax.random.key(0), X), X)
     # `jnp.asarray` returns what it is given, and so makes nothing.
     assert "_ = " not in text and ", params\n" not in text
-    assert "scale, shift = modulation(params[" in text
+    assert "shift, scale = modulation(params[" in text
 
 
 def test_attributes_of_tracers_are_no_names():

@@ -1,6 +1,8 @@
 """Level "api": arrays that were made where no recorded call shows it, and are used."""
 
+import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -166,3 +168,42 @@ def test_slots_are_looked_at_too():
     assert fields_of(object.__new__(View)) == {}
     assert fields_of(Features(1)) == {"array": 1, "_parts": None}
     assert fields_of(3) == {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tridiagonal:
+    lower: Any
+    diag: Any
+    upper: Any
+
+    def apply(self, v: Any) -> Any:
+        r = self.diag * v
+        r = r.at[1:].add(self.lower * v[:-1])
+        return r.at[:-1].add(self.upper * v[1:])
+
+    def scale(self, a: Any) -> Any:
+        return Tridiagonal(a * self.lower, a * self.diag, a * self.upper)
+
+    def shifted(self, a: Any) -> Any:
+        return Tridiagonal(self.lower, self.diag + a, self.upper)
+
+
+def test_what_objects_hold_is_in_their_order() -> None:
+    def first(x: Any) -> Tridiagonal:
+        return Tridiagonal(jnp.sin(x[1:]), -1 / x, jnp.cos(x[1:]))
+
+    def step(v: Any, operators: Any) -> Any:
+        a, b = operators
+        y = v + a.apply(v) + b.apply(v)
+        return y - a.apply(y) + b.apply(y)
+
+    def run(v: Any, x: Any, s: Any) -> Any:
+        a = first(x).scale(s)
+        b = first(x + 1).scale(s + 1).shifted(-s)
+        return step(step(v, [a, b]), [a, b])
+
+    src = untrace.source(run)(*np.ones((2, 5), np.float32), np.float32(2))
+    assert src.report.strength == "identical", str(src.report)
+    assert "def apply(v, lower, diag, upper):" in src.text, src.text
+    assert "lower, diag, upper = scale(s, lower, diag, upper)" in src.text, src.text
+    assert "apply_2" not in src.text, src.text

@@ -10,7 +10,7 @@ import itertools
 import types
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -21,6 +21,7 @@ MAX_DEPTH = 8
 MAX_OBJECTS = 2000
 MAX_NEAR = 200  # objects, where what is looked for may be anywhere
 _Way = tuple[str, ...]
+_Any = TypeVar("_Any")
 _PLAIN = (int, float, complex, str, bytes, type(None))
 _OPAQUE = (
     *(type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes),
@@ -80,6 +81,14 @@ class Attributes:
                     return word
         return ""
 
+    def order(self, holders: Iterable[Any]) -> dict[int, int]:
+        """Return the places of what objects hold among all of that, by its `id`."""
+        known = [
+            self._near(one) for one in holders if not issubclass(type(one), _PLAIN)
+        ]
+        held = dict.fromkeys(part for near in known for part in near)
+        return {part: place for place, part in enumerate(held)}
+
     def _near(self, holder: Any) -> dict[int, tuple[Any, str]]:
         """Return the last words of the shortest ways to what an object holds."""
         known = self._words.get(id(holder))
@@ -89,6 +98,17 @@ class Attributes:
                 found.setdefault(id(part), (part, way[-1]))
             known = self._words[id(holder)] = holder, found
         return known[1]
+
+
+def in_places(values: Sequence[_Any], places: Sequence[int | None]) -> list[_Any]:
+    """Sort the values that have a place among themselves; the others stay where they are.
+
+    >>> in_places("adcb", [0, 3, None, 1])
+    ['a', 'b', 'c', 'd']
+    """
+    pairs = [(p, value) for p, value in zip(places, values) if p is not None]
+    chosen = iter([value for _, value in sorted(pairs, key=lambda pair: pair[0])])
+    return [v if p is None else next(chosen) for p, v in zip(places, values)]
 
 
 def holds(value: Any, kind: type) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from untrace import jaxapi
-from untrace.capture.attributes import Attributes
+from untrace.capture.attributes import Attributes, in_places
 from untrace.folder import OWN_FOLDER
 from untrace.ir import Block
 from untrace.lifting.printing import Function
@@ -314,7 +314,9 @@ class Plan:
         recorded = recorded or item
         extra = self.handed_on.get(recorded)
         if extra:
-            item = _with_more(item, extra)
+            order = self.attributes.order([item.result]) if len(extra) > 1 else {}
+            places = [order.get(id(one.value)) for one in extra]
+            item = _with_more(item, in_places(extra, places))
         return narrowed(item, self.needs.get(recorded, ()))
 
     def hoist(self, array: Any, opened: Collection[Call]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
-from untrace.capture.attributes import Attributes
+from untrace.capture.attributes import Attributes, in_places
 from untrace.capture.inputs import has_state
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import with_numbers
@@ -393,6 +393,22 @@ def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
     return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
 
 
+def _as_held(
+    groups: list[list[_Lifted]], holders: Sequence[Any], attributes: Attributes
+) -> list[list[_Lifted]]:
+    """Put the arrays that objects hold in the order in which they do, as in every run."""
+    single = [group for group in groups if not _is_tree(group)]
+    if len(single) < 2 or not holders:
+        return groups
+    places = attributes.order(holders)
+
+    def place(group: list[_Lifted]) -> int | None:
+        origin, path = group[0][1]
+        return None if _is_tree(group) else places.get(id(part_of(origin.held, path)))
+
+    return in_places(groups, [place(group) for group in groups])
+
+
 def _shared(group: Sequence[_Lifted]) -> list[str]:
     """Return the way that leads to all of a group."""
     return common([steps(found[1]) for _, found in group])
@@ -432,6 +448,7 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
     made: list[tuple[Name, Any]] = []
     ordered = sorted(groups.values(), key=lambda group: writer.rank(group[0][1][0]))
     ordered = [part for group in ordered for part in _collections(group)]
+    ordered = _as_held(ordered, holders, writer.program.plan.attributes)
     n_trees = sum(map(_is_tree, ordered))
     given = [parameter.name.hint for parameter in writer.draft.parameters]
     has_params = n_trees > 1 or "params" in given
