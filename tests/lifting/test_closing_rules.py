@@ -137,3 +137,45 @@ def test_residuals_that_jax_takes_from_the_wrong_place_are_refused() -> None:
     solve = looped(outer)
     with pytest.raises(untrace.UntraceError, match="takes a value that it closes over"):
         untrace.source(jax.grad(lambda x: solve(x).sum()), level="lax")(X)
+
+
+def scaled(x, scale, forward=True, backward=True):
+    """A function that is made anew, and differs in what its rules do."""
+
+    @jax.custom_vjp
+    def _scaled(inner):
+        return inner * scale if forward else inner
+
+    def _fwd(inner):
+        return (inner * scale if forward else inner), None
+
+    def _bwd(_, g):
+        return (g * scale if backward else g,)
+
+    _scaled.defvjp(_fwd, _bwd)
+    return _scaled(x)
+
+
+def test_each_function_has_the_rules_that_were_made_for_it():
+    def layer(w, x):
+        x = jnp.tanh(scaled(x, 0.5, forward=False))
+        return scaled(jnp.einsum("bi,ij->bj", x, w), 0.5, backward=False)
+
+    def model(ws, x):
+        for w in ws:
+            x = x + layer(w, x)
+        return jnp.sum(x)
+
+    def loss(ws, x):
+        return jax.value_and_grad(model)(ws, x)
+
+    x = np.linspace(0.1, 1.0, 6, dtype=np.float32).reshape(2, 3)
+    src = untrace.source(loss)([np.eye(3, dtype=np.float32) * i for i in (1, 2, 3)], x)
+    text = str(src)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in text, text
+    assert "    for w in ws:\n        x = x + layer(w, x)\n" in text, text
+    # A rule that sees the number is beside its function, inside of the same one.
+    own = text.partition("def scaled_backward(x, scale):")[2].partition("\n\n\n")[0]
+    assert "    @jax.custom_vjp\n    def _scaled(inner):" in own, text
+    assert "(g * scale,)" in own and "_scaled.defvjp(_fwd, _bwd)" in own, text

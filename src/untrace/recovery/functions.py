@@ -98,8 +98,11 @@ def running(
 ) -> types.FunctionType:
     """Return which of some functions of one code a frame runs.
 
-    What they close over tells, and their defaults (`lambda x, w=w: x @ w`).
+    What they close over tells, and their defaults (`lambda x, w=w: x @ w`). It is the last
+    of those that are alike.
     """
+    if len(functions) == 1:
+        return functions[0]
     values, code = frame.f_locals, frame.f_code
     names = code.co_varnames[: code.co_argcount]
 
@@ -111,7 +114,7 @@ def running(
         held = [*cells, *given, *keywords]
         return all(values.get(name, values) is value for name, value in held)
 
-    return next(filter(has, functions), functions[-1])
+    return next(filter(has, reversed(functions)), functions[-1])
 
 
 def _content(cell: types.CellType) -> Any:

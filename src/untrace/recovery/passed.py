@@ -45,13 +45,13 @@ class PassedFunctions:
 
     Attributes:
       rule_codes: The derivative rules that may run at any later time, by the `id` of their
-        code, with the last call that was given them.
+        code, with the last call that was given each, the latest last.
     """
 
     def __init__(self, expand: frozenset[str]) -> None:
         self._expand = expand
         self._known: dict[int, tuple[Any, _Passed]] = {}
-        self.rule_codes: dict[int, tuple[Call, Any]] = {}
+        self.rule_codes: dict[int, dict[types.FunctionType, Call]] = {}
 
     def watched(
         self, called: jaxapi.Called, call: Call, is_tree: bool = False
@@ -82,7 +82,9 @@ class PassedFunctions:
         if passed.inner is not None:
             _add(passed.inner, codes)
         for rule in passed.rules:
-            self.rule_codes[id(rule.__code__)] = call, rule
+            known = self.rule_codes.setdefault(id(rule.__code__), {})
+            known.pop(rule, None)
+            known[rule] = call
         for item in passed.bound:
             self._watch(self._examine(item, skipped=0), call, codes)
 

@@ -392,7 +392,9 @@ class Recorder:
         function = top.expected.get(id(code))
         call = top.call
         if function is None:
-            call, function = self.always[id(code)]
+            rules = self.always[id(code)]
+            function = running(frame, [*rules])
+            call = rules[function]
         assert call is not None
         if type(function) is list:
             self._begin_opened(frame, kind, call, function)

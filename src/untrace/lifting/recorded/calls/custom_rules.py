@@ -28,7 +28,7 @@ from untrace.lifting.recorded.calls.rule_arguments import (
     kind,
     positional_arguments,
 )
-from untrace.lifting.recorded.calls.rule_places import place_rules
+from untrace.lifting.recorded.calls.rule_places import has_own_rules, place_rules
 from untrace.lifting.recorded.calls.zero_tangents import chosen_rule, zero_cases
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.functions.function_arguments import passed_term
@@ -163,16 +163,13 @@ def _defined(
     decorator = _decorator(maker, given, fixed, writer.program)
     # What rules of rules in regions go on from.
     names = writer.program.lifter.rule_names
+    defined_by = partial(
+        *(define, function, body, writer, [decorator]),
+        fixed=fixed,
+        keeps_defaults=True,
+    )
     for text_key in (same_text, key):
-        made = define(
-            function,
-            body,
-            writer,
-            [decorator],
-            key=text_key,
-            fixed=fixed,
-            keeps_defaults=True,
-        )
+        made = defined_by(key=text_key)
         customs[key] = made  # its rules may call it
         names.append(function_name(innermost(function) or function.fun))
         try:
@@ -180,6 +177,8 @@ def _defined(
                 defined = _rules(function, body, bodies, fixed, writer)
         finally:
             names.pop()
+        if is_global(made) and has_own_rules(made, defined, writer):
+            made = defined_by(is_inner=True)
         if place_rules(made, method, defined, _options(function), writer):
             break  # else a variant of the same text has other rules
     if not is_global(made):

@@ -10,6 +10,17 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 
 
+def has_own_rules(made: Term, rules: Sequence[Term], writer: Writer) -> bool:
+    """Whether rules see values of the function around a call, so that it has its own.
+
+    Rules that call the function know it by its name in the module.
+    """
+    if not any(map(is_bound, rules)):
+        return False
+    inner = [one.nested for one in writer.draft.statements if one.nested is not None]
+    return all(part != made.parts[0] for draft in inner for part in draft.parts())
+
+
 def place_rules(
     made: Term,
     method: str,

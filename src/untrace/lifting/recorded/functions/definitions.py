@@ -59,6 +59,7 @@ def define(
     is_jitted: bool = False,
     static: Callable[[int, Sequence[str]], str] | None = None,
     passed: dict[str, str] | None = None,
+    is_inner: bool = False,
 ) -> Term:
     """Define a function that is passed to a transformation; return its name.
 
@@ -79,6 +80,7 @@ def define(
       static: Writes the decorator where parameters of some names are static, which
         come after so many others.
       passed: Gets the numbers that a call has to pass, if it is called at once.
+      is_inner: Whether it is defined inside the function around it in any case.
     """
     program = writer.program
     draft = start(body, program.plan.levels, is_decorated=is_jitted or bool(decorators))
@@ -133,6 +135,7 @@ def define(
             return call(jit, [short]) if is_bare else short
     if (
         is_run
+        or is_inner
         or inner.is_closure
         or any(list(d.refs()) for d in decorators)
         or _sees(draft)
