@@ -8,6 +8,7 @@ from tests.lifting.installed import library
 from untrace.lifting.recorded.building import call, display, text_term
 from untrace.lifting.recorded.terms import Name, Ref
 from untrace.lifting.recorded.terms import Term as T
+from untrace.syntax.steps import Attribute, Item
 
 X = np.arange(4.0, dtype=np.float32)
 
@@ -19,7 +20,7 @@ def recover(function, *args):
 
 
 def members(name, *indices):
-    return [T([Ref(name, f"[{i}]")]) for i in indices]
+    return [T([Ref(name, (Item(i),))]) for i in indices]
 
 
 def test_many_members_in_order_are_written_as_a_part():
@@ -51,7 +52,7 @@ def test_few_members_others_and_expressions_stay():
     mixed = [*members(x, 0, 1, 2), *members(y, 3, 4)]
     assert display("[]", mixed).render() == "[x[0], x[1], x[2], y[3], y[4]]"
     assert display("[]", members(x, 3, 2, 1, 0)).render() == "[x[3], x[2], x[1], x[0]]"
-    attributes = [T([Ref(x, f"[{i}].w")]) for i in range(4)]
+    attributes = [T([Ref(x, (Item(i), Attribute("w")))]) for i in range(4)]
     shown = display("[]", attributes).render()
     assert shown == "[x[0].w, x[1].w, x[2].w, x[3].w]"
 

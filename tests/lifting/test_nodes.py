@@ -18,17 +18,18 @@ from untrace.lifting.recorded.building import (
 from untrace.lifting.recorded.checks import check_nodes
 from untrace.lifting.recorded.terms import CALL, LIST, Group, Name, Ref, Term, update
 from untrace.lifting.recorded.tree import Draft, Statement
+from untrace.syntax.steps import Item
 
 X, Y = Name("x"), Name("y")
 X.held = (1, 2, 3)
 
 
-def ref(name, path=""):
+def ref(name, path=()):
     return Term([Ref(name, path)])
 
 
 SUM = binary(ref(X), "+", ref(Y))
-MEMBERS = [ref(X, f"[{i}]") for i in range(3)]
+MEMBERS = [ref(X, (Item(i),)) for i in range(3)]
 TERMS = [
     (
         call(ref(X), [SUM, starred(SUM), keyword("k", SUM)]),
@@ -59,7 +60,7 @@ def test_an_expression_is_what_its_text_says(term, text):
 
 def test_tokens_that_are_others_leave_groups_as_they_are():
     term = call(ref(X), [display("[]", [SUM, ref(Y)])])
-    pieces = [["z"] if token == Ref(Y, "", 8) else [token] for token in term.tokens()]
+    pieces = [["z"] if token == Ref(Y, (), 8) else [token] for token in term.tokens()]
     made = term.of_parts(pieces)
     assert [group.kind for group in made.groups()] == [CALL, LIST]
     assert made.render() == "x([x + z, y])"

@@ -1,4 +1,4 @@
-"""Keys of dicts that can be written, and how.
+"""Keys of dicts that can be written, and how, and the accesses to parts of values.
 
 They come back as what they are: strings and numbers, also NumPy's, and members of enums that
 can be imported. NumPy is `np` in every file, and an enum has its own name there. A dict
@@ -16,6 +16,7 @@ import numpy as np
 
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import RESERVED, is_name
+from untrace.syntax.steps import Attribute, Item, Path, Slice, Step
 from untrace.syntax.text import quote
 
 _PYTHON = frozenset({str, int, bool, float, bytes})
@@ -68,6 +69,28 @@ def _member(key: enum.Enum) -> str:
     if is_name(name) and getattr(kind, name, None) is key:
         return f"{kind.__qualname__}.{name}"
     return f"{kind.__qualname__}[{quote(name)}]"
+
+
+def spelled(path: Path) -> str:
+    """Write the access to a part of a value.
+
+    >>> spelled((Item("w"), Item(0), Attribute("b"), Slice(1)))
+    '["w"][0].b[1:]'
+    """
+    return "".join(map(_access, path))
+
+
+def _access(step: Step) -> str:
+    if type(step) is Attribute:
+        return f".{step.name}"
+    if type(step) is Slice:
+        ends = (
+            "" if step.start is None else step.start,
+            "" if step.stop is None else step.stop,
+        )
+        return f"[{ends[0]}:{ends[1]}{'' if step.step is None else f':{step.step}'}]"
+    assert type(step) is Item
+    return f"[{quoted(step.key)}]"
 
 
 def enums_of(key: Any) -> Iterator[type[enum.Enum]]:

@@ -22,12 +22,13 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.capture.attributes import attribute_names
-from untrace.capture.dict_keys import enums_of, is_plain_key, quoted
+from untrace.capture.dict_keys import enums_of, is_plain_key, spelled
 from untrace.capture.inputs import has_state, is_module
 from untrace.capture.static_fields import static_fields
 from untrace.recovery.record import is_library_class
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import identifier, is_name
+from untrace.syntax.steps import Attribute, Item, Path, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,17 +396,17 @@ def _parts(value: Any) -> list[Any]:
         return []
 
 
-def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[str, Any]]:
+def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[Step, Any]]:
     """List the parts of a tuple, a dict, or an object that a NamedTuple stands for.
 
     Returns:
-      The access to each part, such as `[0]` or `.mu`, and the part; nothing for what is
+      The step to each part, such as `[0]` or `.mu`, and the part; nothing for what is
       none of these.
     """
     if type(value) is tuple:
-        return [(f"[{i}]", part) for i, part in enumerate(value)]
+        return [(Item(i), part) for i, part in enumerate(value)]
     if type(value) is dict and all(map(is_plain_key, value)):
-        return [(f"[{quoted(key)}]", part) for key, part in value.items()]
+        return [(Item(key), part) for key, part in value.items()]
     tree = plain(value, is_array, [], keep_types=False)
     if isinstance(tree, Leaf) or tree.kind != "replaced":
         return []
@@ -413,7 +414,7 @@ def members(value: Any, is_array: Callable[[Any], bool]) -> list[tuple[str, Any]
         value, is_leaf=lambda child: child is not value
     )
     names = _field_names(value, [path[0] for path, _ in flat])
-    return [(f".{n}", part) for n, (_, part) in zip(names, flat) if n in tree.keys]
+    return [(Attribute(n), part) for n, (_, part) in zip(names, flat) if n in tree.keys]
 
 
 def numbered(tree: Tree, first: int) -> Tree:
@@ -478,27 +479,37 @@ def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
         return list(value)
 
 
-def access(tree: Node, key: Any) -> str:
-    """Write the access to a child: `.mu`, `["w"]` or `[0]`."""
-    is_mapping = tree.kind != "replaced" and _is_mapping(tree.cls)
-    if tree.kind in ("fields", "sparse", "replaced") and not is_mapping:
-        return f".{key}"
-    return f"[{quoted(key)}]"
+def step_to(tree: Node, key: Any) -> Step:
+    """Return the step to a child: `.mu`, `["w"]` or `[0]`."""
+    has_fields = tree.kind in ("fields", "sparse", "replaced")
+    is_mapping = tree.kind != "replaced" and has_fields and _is_mapping(tree.cls)
+    return Attribute(key) if has_fields and not is_mapping else Item(key)
+
+
+def part_at(tree: Tree, path: Path) -> Tree | None:
+    """Return the part of a tree that a path leads to; None if there is none."""
+    for step in path:
+        parts = [] if isinstance(tree, Leaf) else zip(tree.keys, tree.children)
+        found = [child for key, child in parts if step_to(tree, key) == step]
+        if not found:
+            return None
+        tree = found[0]
+    return tree
+
+
+def leaf_paths(tree: Tree, path: Path = ()) -> Iterator[tuple[int, Path]]:
+    """Yield the index of each leaf, and the path to it."""
+    if isinstance(tree, Leaf):
+        yield tree.index, path
+        return
+    for key, child in zip(tree.keys, tree.children):
+        yield from leaf_paths(child, (*path, step_to(tree, key)))
 
 
 def accessors(tree: Tree, root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Yield each leaf's index, the expression that reaches it, and its path's words."""
-    yield from _accessors(tree, root, ())
-
-
-def _accessors(
-    tree: Tree, text: str, words: tuple[str, ...]
-) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    if isinstance(tree, Leaf):
-        yield tree.index, text, words
-        return
-    for key, child in zip(tree.keys, tree.children):
-        yield from _accessors(child, text + access(tree, key), (*words, str(key)))
+    for index, path in leaf_paths(tree):
+        yield index, root + spelled(path), tuple([step.word for step in path])
 
 
 def _is_mapping(cls: Any) -> bool:

@@ -15,7 +15,7 @@ from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import RETURNED, Target
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around, target_at
-from untrace.syntax.text import quote
+from untrace.syntax.steps import Attribute, Item, Path, Step
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SKIPPED = ("CACHE", "RESUME")
@@ -72,34 +72,36 @@ def unpacked_locals(code: types.CodeType) -> Sequence[Unpacked]:
 
 @optional(makes(dict))
 @functools.lru_cache(maxsize=1024)
-def named_parts(code: types.CodeType) -> Mapping[str, str]:
+def named_parts(code: types.CodeType) -> Mapping[str, Path]:
     """Return the variables that are a part of another one, `w = params["w"]`, and which."""
     instructions = [i for i in instructions_of(code)[0] if i.opname not in _SKIPPED]
     stores = Counter(name for one in instructions for name in _stored(one))
-    found: dict[str, str] = {}
+    found: dict[str, Path] = {}
     for index, instruction in enumerate(instructions):
         names = _stored(instruction)
-        way = _way(instructions[:index]) if len(names) == 1 else ""
+        way = _way(instructions[:index]) if len(names) == 1 else ()
         if way and stores[names[0]] == 1:
             found[names[0]] = way
     return found
 
 
-def _way(instructions: Sequence[dis.Instruction]) -> str:
+def _way(instructions: Sequence[dis.Instruction]) -> Path:
     """Return the path from a variable that the last instructions take: `.thick["x"]`."""
-    end, way = len(instructions), ""
+    end, way = len(instructions), list[Step]()
     while end > 0:
         last = instructions[end - 1]
         if "LOAD_FAST" in last.opname or last.opname == "LOAD_DEREF":
-            return way
+            return tuple(reversed(way))
         if last.opname == "LOAD_ATTR" and "NULL" not in last.argrepr:
-            way, end = f".{last.argval}{way}", end - 1
+            way.append(Attribute(str(last.argval)))
+            end -= 1
             continue
         key, n_instructions = _key(instructions[:end]) or (None, 0)
         if type(key) is not str:
-            return ""
-        way, end = f"[{quote(key)}]{way}", end - n_instructions
-    return ""
+            return ()
+        way.append(Item(key))
+        end -= n_instructions
+    return ()
 
 
 def _once(found: Iterable[Unpacked]) -> tuple[Unpacked, ...]:

@@ -21,6 +21,7 @@ from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.instructions import listing_of
+from untrace.syntax.steps import Item, Path, ends_with, without_end
 
 MIN_ENTRIES = 3  # of a dict that is not written entry by entry
 MIN_SHARED = 2  # entries that a part has to give
@@ -155,13 +156,13 @@ def _shared(part: _Part, wanted: Entries) -> set[Way]:
 
 def _parts(wanted: Entries, writer: Writer) -> Iterator[_Part]:
     """Yield the dicts that have entries of another one in the same places."""
-    found: Counter[tuple[int, str]] = Counter()
+    found: Counter[tuple[int, Path]] = Counter()
     names: dict[int, Name] = {}
     for way, key in wanted.items():
-        origin, ending = writer.locate(key), "".join(f"[{quoted(k)}]" for k in way)
-        if origin is not None and origin[1].endswith(ending):
+        origin, ending = writer.locate(key), tuple(map(Item, way))
+        if origin is not None and ends_with(origin[1], ending):
             names[id(origin[0])] = origin[0]
-            found[id(origin[0]), origin[1].removesuffix(ending)] += 1
+            found[id(origin[0]), without_end(origin[1], ending)] += 1
     for (key, path), n_shared in found.most_common():
         base = node_at(names[key], path, writer)
         if n_shared < MIN_SHARED or base is None or base.kind != "dict":
@@ -210,7 +211,7 @@ def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -
         writer.define(build(left, arrays, {}), name)
     writer.values.add(key, name)
     writer.draft.statements.append(Statement(name, term))
-    return writer.ref((name, ""))
+    return writer.ref((name, ()))
 
 
 def _helper_call(helper: str, terms: Sequence[Term], writer: Writer) -> Term:

@@ -297,7 +297,7 @@ def _flag(item: Any, value: Sequence[Any], writer: Writer) -> Term | None:
         while around is not None:
             name = around.flags.get((id(array), item))
             if name is not None:
-                return writer.reach((name, ""))
+                return writer.reach((name, ()))
             around = around.parent
     return None
 
@@ -317,7 +317,7 @@ def _array(value: Any, writer: Writer, field: str = "") -> Term:
     hint = writer.program.arrays.get(id(value), "")
     argument = writer.arguments.get((id(value), hint))
     if argument is not None:  # one of several that are this array
-        return writer.ref((argument, ""))
+        return writer.ref((argument, ()))
     found = writer.find(id(value))
     if found is not None:
         return writer.ref(found)

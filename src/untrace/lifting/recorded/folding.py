@@ -276,7 +276,7 @@ def _is_made_of(term: Term, targets: Names | None) -> bool:
     """Whether an expression is the tuple of what is assigned to targets."""
     group = term.group
     if not isinstance(targets, tuple):
-        return term.ref is not None and (term.ref.name, term.ref.path) == (targets, "")
+        return term.ref is not None and (term.ref.name, term.ref.path) == (targets, ())
     if group is None or group.kind != TUPLE_OF or len(group.items) != len(targets):
         return False
     return all(map(_is_made_of, group.items, targets))

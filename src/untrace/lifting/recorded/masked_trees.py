@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from untrace.capture.trees import Leaf, Tree, access
+from untrace.capture.trees import Leaf, Tree, step_to
 from untrace.lifting.recorded.building import call
 from untrace.lifting.recorded.functions.likeness import node_at
-from untrace.lifting.recorded.naming.paths import is_word_key, steps
+from untrace.lifting.recorded.naming.paths import is_word_key
 from untrace.lifting.recorded.naming.values import Found
 from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.steps import Path, ends_with, without_end
+from untrace.syntax.text import quote
 
 MIN_LEAVES = 6
 MAX_KEYS = 4
@@ -64,44 +66,44 @@ def of_masked(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | None:
 
 
 def _leaves(
-    tree: Tree, arrays: Sequence[Any], way: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a tree with the accesses to them; None for empty tuples."""
+    tree: Tree, arrays: Sequence[Any], way: Path = ()
+) -> Iterator[tuple[Path, Any]]:
+    """Yield the leaves of a tree with the paths to them; None for empty tuples."""
     if isinstance(tree, Leaf):
         yield way, arrays[tree.index]
         return
     if tree.kind == "tuple" and not tree.children:
         yield way, None
     for key, child in zip(tree.keys, tree.children):
-        yield from _leaves(child, arrays, way + access(tree, key))
+        yield from _leaves(child, arrays, (*way, step_to(tree, key)))
 
 
-def _roots(found: Mapping[str, Any], writer: Writer) -> dict[str, Found]:
+def _roots(found: Mapping[Path, Any], writer: Writer) -> dict[Path, Found]:
     """Return the trees that have leaves in the same places; {} if one is of none."""
-    roots: dict[str, Found] = {}
+    roots: dict[Path, Found] = {}
     for way, leaf in found.items():
         if leaf is None:
             continue
         origin = writer.locate(id(leaf))
-        if origin is None or not origin[1].endswith(way):
+        if origin is None or not ends_with(origin[1], way):
             return {}
-        roots[way] = origin[0], origin[1].removesuffix(way)
+        roots[way] = origin[0], without_end(origin[1], way)
     return roots
 
 
-def _whole(root: Found, writer: Writer) -> dict[str, Any]:
+def _whole(root: Found, writer: Writer) -> dict[Path, Any]:
     node = node_at(*root, writer)
     if node is None:
         return {}
     return dict(_leaves(node, writer.values.tree(root[0].held)[1]))
 
 
-def _has_holes(leaves: Mapping[str, Any]) -> bool:
+def _has_holes(leaves: Mapping[Path, Any]) -> bool:
     return any(leaf is None for leaf in leaves.values())
 
 
 def _chosen(
-    leaves: Mapping[str, Any], kept: Sequence[str], writer: Writer
+    leaves: Mapping[Path, Any], kept: Sequence[Path], writer: Writer
 ) -> _Chosen | None:
     """Find out what leaves that are kept have in common, and no others have."""
     others = leaves.keys() - {*kept}
@@ -111,13 +113,13 @@ def _chosen(
     most, least = max(ranks[way] for way in others), min(ranks[way] for way in kept)
     if least > most:
         return _Chosen(rank=most)
-    keys = {way: steps(way)[-1] for way in leaves}
+    keys = {way: way[-1] for way in leaves}
     named = {keys[way] for way in kept}, {keys[way] for way in others}
     is_by_key = named[0].isdisjoint(named[1]) and not writer.program.options.anonymous
     if not is_by_key or not all(map(is_word_key, keys.values())):
         return None
     least_keys = min(named, key=len)
-    words = sorted(key[1:-1] for key in least_keys)
+    words = sorted(quote(key.word) for key in least_keys)
     if len(words) > MAX_KEYS:
         return None
     is_in = least_keys == named[0]

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from untrace.capture.trees import Leaf, Node, Tree, access, leaves
+from untrace.capture.dict_keys import spelled
+from untrace.capture.trees import Leaf, Node, Tree, leaf_paths, leaves, part_at, step_to
 from untrace.lifting.recorded.building import call
-from untrace.lifting.recorded.naming.paths import steps
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Name, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.steps import Path, ends_with, leads_into, without_end
 
 MIN_LEAVES = 4
-_Parts = list[tuple[str, Tree]]
+_Parts = list[tuple[Path, Tree]]
 
 
 @optional(gives(None))
@@ -32,8 +33,8 @@ def of_projected(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Term | No
         origin = _origin(parts, arrays, writer)
         if origin is not None:
             (root, path), part = origin
-            function = f"lambda _, item: item{part}"
-            trees = [writer.ref((like, "")), writer.reach((root, path), is_tree=True)]
+            function = f"lambda _, item: item{spelled(part)}"
+            trees = [writer.ref((like, ())), writer.reach((root, path), is_tree=True)]
             mapped = writer.program.home_term(("jax.tree", "map"))
             return call(mapped, [Term([function], LAMBDA), *trees])
     return None
@@ -51,7 +52,9 @@ def _forms(tree: Tree, writer: Writer) -> Iterator[tuple[Name, _Parts]]:
             yield name, known
 
 
-def _parts(form: Tree, tree: Tree, way: str = "") -> Iterator[tuple[str, Tree | None]]:
+def _parts(
+    form: Tree, tree: Tree, way: Path = ()
+) -> Iterator[tuple[Path, Tree | None]]:
     """Yield what a tree has at the leaves of another; None where that goes on alone."""
     if isinstance(form, Leaf):
         yield way, tree
@@ -60,7 +63,7 @@ def _parts(form: Tree, tree: Tree, way: str = "") -> Iterator[tuple[str, Tree | 
         yield way, None
         return
     for key, one, other in zip(form.keys, form.children, tree.children):
-        yield from _parts(one, other, way + access(form, key))
+        yield from _parts(one, other, (*way, step_to(form, key)))
 
 
 def _kind(tree: Node) -> Any:
@@ -69,43 +72,26 @@ def _kind(tree: Node) -> Any:
 
 def _origin(
     parts: _Parts, arrays: Sequence[Any], writer: Writer
-) -> tuple[Found, str] | None:
+) -> tuple[Found, Path] | None:
     """Return the tree that has something at the leaves of another, and which part of it."""
     way, first = parts[0]
-    for inner, index in _leaves(first):
+    for index, inner in leaf_paths(first):
         known = writer.locate(id(arrays[index]))
         if known is None or known[0].held is None:
             continue
         name, path = known
-        before, is_there, part = path.removesuffix(inner).partition(way)
-        if not (is_there and part and path.endswith(inner)):
+        outer = without_end(path, inner)
+        starts = [n for n in range(len(outer)) if leads_into(outer[n:], way)]
+        if not starts or not ends_with(path, inner):
+            continue
+        before, part = outer[: starts[0]], outer[starts[0] + len(way) :]
+        if not part:
             continue
         tree, held = writer.values.tree(name.held)
-        places = [(_at(tree, before + way + part), one) for way, one in parts]
+        places = [(part_at(tree, (*before, *way, *part)), one) for way, one in parts]
         if all(
             place is not None and tree_key(place, held) == tree_key(one, arrays)
             for place, one in places
         ):
             return (name, before), part
     return None
-
-
-def _at(tree: Tree, path: str) -> Tree | None:
-    """Return what is there in a tree."""
-    for step in steps(path):
-        if isinstance(tree, Leaf):
-            return None
-        keys = [access(tree, key) for key in tree.keys]
-        if step not in keys:
-            return None
-        tree = tree.children[keys.index(step)]
-    return tree
-
-
-def _leaves(tree: Tree, way: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the accesses to the leaves of a tree, and their numbers."""
-    if isinstance(tree, Leaf):
-        yield way, tree.index
-        return
-    for key, child in zip(tree.keys, tree.children):
-        yield from _leaves(child, way + access(tree, key))

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.lifting.recorded.naming.paths import part_of, steps
+from untrace.capture.dict_keys import spelled
+from untrace.lifting.recorded.naming.paths import part_of
 from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.bytecode import has_slice
 from untrace.recovery.record import is_library_class
 from untrace.syntax.precedence import ATOM
+from untrace.syntax.steps import Attribute, Item, Path, Slice
 
 MIN_ITEMS = 3
 MIN_FIELDS = 4  # whose names say more than where they are
@@ -31,7 +33,7 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
     if len(places) < len(found) or len({id(name) for name, _ in places}) > 1:
         return None
     name, first = places[0]
-    container = "".join(steps(first)[:-1])
+    container = first[:-1]
     whole = part_of(name.held, container)
     if not isinstance(whole, type(value)):
         return None
@@ -40,17 +42,15 @@ def slice_term(value: Sequence[Any], writer: Writer) -> Term | None:
         return None  # the stand-in may have less fields
     if fields and not _may_slice(writer):
         return None  # the names of fields say more
-    keys = (
-        [f".{f}" for f in fields] if fields else [f"[{i}]" for i in range(len(whole))]
-    )
-    paths = [container + key for key in keys]
+    last = map(Attribute, fields) if fields else map(Item, range(len(whole)))
+    paths: list[Path] = [(*container, step) for step in last]
     start = paths.index(first) if first in paths else len(paths)
     stop = start + len(value)
     if [path for _, path in places] != paths[start:stop] or len(value) == len(paths):
         return None
-    bounds = f"[{start or ''}:{'' if stop == len(paths) else stop}]"
+    bounds = Slice(start or None, None if stop == len(paths) else stop)
     owner = writer.reach((name, container), is_tree=True)
-    return Term([*placed(owner, ATOM), bounds])
+    return Term([*placed(owner, ATOM), spelled((bounds,))])
 
 
 def _may_slice(writer: Writer) -> bool:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from untrace.lifting.recorded.naming.paths import part_of
+from untrace.capture.dict_keys import spelled
+from untrace.lifting.recorded.naming.paths import index_of, part_of
 from untrace.syntax.precedence import ATOM, LAMBDA, LEVELS, TUPLE
+from untrace.syntax.steps import Path, Slice, leads_into
 
 
 @dataclass(eq=False, slots=True)
@@ -50,8 +52,8 @@ class Name:
     is_foreign: bool = False
     is_parameter: bool = False
     is_starred: bool = False
-    alias: tuple[Name, str] | None = None
-    members: Mapping[str, Name] | None = None
+    alias: tuple[Name, Path] | None = None
+    members: Mapping[Path, Name] | None = None
     held: Any = None
     reach: int = 0
 
@@ -61,7 +63,7 @@ class Ref:
     """A reference to a name, or to a part of what it holds, in a place of some level."""
 
     name: Name
-    path: str = ""
+    path: Path = ()
     level: int = TUPLE
 
     def resolved(self) -> Ref:
@@ -70,20 +72,13 @@ class Ref:
         while True:
             if ref.name.alias is not None:
                 name, path = ref.name.alias
-                ref = Ref(name, path + ref.path, ref.level)
+                ref = Ref(name, (*path, *ref.path), ref.level)
             elif ref.name.members is not None:
-                way, path = (
-                    ref.path,
-                    next(filter(ref.path.startswith, ref.name.members)),
-                )
-                ref = Ref(ref.name.members[path], way[len(path) :], ref.level)
+                way, known = ref.path, ref.name.members.items()
+                path, name = next(one for one in known if leads_into(way, one[0]))
+                ref = Ref(name, way[len(path) :], ref.level)
             else:
                 return ref
-
-
-def first_step(path: str) -> str:
-    """Return the first step of a path if it is an index or a key, else ""."""
-    return path[: path.find("]") + 1] if path[:1] == "[" else ""
 
 
 class Symbol(Protocol):
@@ -384,7 +379,7 @@ class Term:
                 parts.append(_text(part) if is_named else part)
                 continue
             parts += placed(ref.name.folded.whole(), ATOM if ref.path else ref.level)
-            parts += [ref.path] if ref.path else []
+            parts += [spelled(ref.path)] if ref.path else []
         return Term(parts, self.level, self.lead)
 
     def of_parts(self, parts: Sequence[Sequence[Part]]) -> Term:
@@ -511,10 +506,10 @@ def _text(part: Part) -> str:
     ref = part.resolved()
     folded = ref.name.folded
     if folded is None:
-        return (ref.name.text or ref.name.hint) + ref.path
+        return (ref.name.text or ref.name.hint) + spelled(ref.path)
     text = folded.render()
     needed = ATOM if ref.path else ref.level
-    return (f"({text})" if folded.level < needed else text) + ref.path
+    return (f"({text})" if folded.level < needed else text) + spelled(ref.path)
 
 
 MIN_WHOLE, MIN_ROW = 3, 4  # members in order that are written `*x`, and `*x[1:5]`
@@ -556,20 +551,20 @@ def _row(items: Sequence[Term], position: int) -> tuple[int, str]:
     is_whole = (start, length) == (0, count)
     if isinstance(held, Mapping) or (count < MIN_ROW and not is_whole):
         return 0, ""
-    bounds = "" if is_whole else f"[{start or ''}:{start + count}]"
-    return count, f"{name.text or name.hint}{path}{bounds}"
+    bounds = () if is_whole else (Slice(start or None, start + count),)
+    return count, f"{name.text or name.hint}{spelled((*path, *bounds))}"
 
 
-def _member(item: Term) -> tuple[Name, str, int] | None:
+def _member(item: Term) -> tuple[Name, Path, int] | None:
     """Return what an item is a member of, and which; None if it is none."""
     part = item.ref
     if part is None:
         return None
     ref = part.resolved()
-    before, _, index = ref.path.removesuffix("]").rpartition("[")
-    if not index.isdecimal() or ref.name.folded is not None:
+    index = index_of(ref.path[-1]) if ref.path else None
+    if index is None or ref.name.folded is not None:
         return None
-    return ref.name, before, int(index)
+    return ref.name, ref.path[:-1], index
 
 
 def placed(term: Term, level: int) -> list[Part]:

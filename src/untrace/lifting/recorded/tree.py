@@ -12,6 +12,7 @@ from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
 from untrace.recovery.record import End, Place, Turn
 from untrace.recovery.user_comments import Remark
+from untrace.syntax.steps import Path
 
 Names = Name | tuple["Names", ...]
 Trail = tuple[Place | None, ...]
@@ -151,9 +152,9 @@ class Draft(Subject):
     types: str = ""
     annotations: dict[Name, str] = field(default_factory=dict)
     returns: str = ""
-    items: dict[tuple[int, str], str] = field(default_factory=dict)
+    items: dict[tuple[int, Path], str] = field(default_factory=dict)
     """The names that the program had for parts of what a name holds."""
-    parts_held: dict[tuple[int, str], str] = field(default_factory=dict)
+    parts_held: dict[tuple[int, Path], str] = field(default_factory=dict)
     """Those of them that the user's function itself had."""
     lists: dict[tuple[int, ...], str] = field(default_factory=dict)
     """The names that the program had for lists of what names hold, by these."""
@@ -163,9 +164,9 @@ class Draft(Subject):
     """The same for containers of any kind."""
     others: dict[int, str] = field(default_factory=dict)
     """Other names that the program had for what names hold, in the end."""
-    origins: dict[int, tuple[Name, str]] = field(default_factory=dict)
+    origins: dict[int, tuple[Name, Path]] = field(default_factory=dict)
     """Where values come from that are to be parts of parameters, by their names."""
-    lift: Callable[[tuple[Name, str]], Name] | None = None
+    lift: Callable[[tuple[Name, Path]], Name] | None = None
     """Names another part of what they come from."""
     counted_to: Callable[[int, End], Term | None] = no_count
     """Refers to an integer that a loop counts to, by what stands in a turn."""

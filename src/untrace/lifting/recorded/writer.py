@@ -161,7 +161,7 @@ class Writer:
             if origin is not None:
                 name = self._lifted(origin)
                 self.values.add(key, name)
-                return name, ""
+                return name, ()
         return None
 
     def locate(self, key: Any) -> Found | None:
@@ -208,7 +208,7 @@ class Writer:
             return found
         loaded = bytecode.loads(item.place.code, item.place.offset)
         word = identifier(loaded[0].path[-1].strip("_")) if loaded else ""
-        return next(((name, "") for name in takers if name.hint == word), found)
+        return next(((name, ()) for name in takers if name.hint == word), found)
 
     def needs_whole(self, key: Any) -> None:
         """Take note that an object is built again whose arrays were passed one by one.
@@ -276,7 +276,7 @@ class Writer:
         while writer is not None:
             name = writer.floats.get(id(value), {}).get(variable)
             if name is not None:
-                return self._reached((name, ""))
+                return self._reached((name, ()))
             writer = writer.parent
         return self.find(id(value)) if n_holders < 2 else None
 
@@ -284,7 +284,7 @@ class Writer:
         """Return the name of a variable of the program, here or around, with this value."""
         name = self.integers.get((variable, value))
         if name is not None:
-            return name, ""
+            return name, ()
         if self.parent is not None:
             found = self.parent.find_integer(variable, value)
         elif self.caller is not None and self.draft.code is not None:
@@ -306,7 +306,7 @@ class Writer:
     def _taken(self, found: Found) -> Found:
         """Take what is known around: close over it, or be given it by what calls this."""
         if self.parent is None:
-            return self._lifted(found), ""
+            return self._lifted(found), ()
         self.is_closure = found[0].captured = True
         return found
 
@@ -357,7 +357,7 @@ class Writer:
             return found
         name = self._lifted(origin)
         name.is_tree = name.is_tree or is_tree
-        return name, ""
+        return name, ()
 
     def own(self, name: Name) -> None:
         """Take note that a name is of this function."""
@@ -510,7 +510,7 @@ class Writer:
         found = self.find(id(given))
         if found is None:
             name = Name("value", folded=self.value(given))
-            found = name, ""
+            found = name, ()
         other = self.passed_on.get(id(given), id(given))
         if other == id(result):
             return
@@ -533,11 +533,11 @@ class Writer:
         """Define a function inside this one, unless it can be seen; return its name."""
         known = None if draft.is_run else self._nested(draft)
         if known is not None:
-            return self.ref((known, ""))
+            return self.ref((known, ()))
         name = Name(draft.name, True)
         statement = Statement(name, nested=draft, is_effect=draft.is_run)
         self.draft.statements.append(statement)
-        return self.ref((name, ""))
+        return self.ref((name, ()))
 
     def _nested(self, draft: Draft) -> Name | None:
         """Return the name of a nested function that is the same, from here outwards."""

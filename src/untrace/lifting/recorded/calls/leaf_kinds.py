@@ -65,7 +65,7 @@ def map_by_kind(
         return None
     chosen = Draft("function", [pairs[i][0] for i in used])
     for one, other in pairs:
-        other.name.alias = one.name, ""
+        other.name.alias = one.name, ()
         one.name.uses += other.name.uses
     kind = Global(writer.program.class_name(described))
     assert first.result is not None and second.result is not None

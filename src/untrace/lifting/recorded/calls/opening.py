@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.capture.dict_keys import spelled
 from untrace.capture.trees import plain
 from untrace.ir import Atom, Literal, Value
 from untrace.lifting.constructing import construct
@@ -24,7 +25,7 @@ from untrace.lifting.recorded.building import call, keyword
 from untrace.lifting.recorded.calls.equations import RESULTS
 from untrace.lifting.recorded.calls.retraced import Region
 from untrace.lifting.recorded.functions.fields import without
-from untrace.lifting.recorded.naming.paths import common, last_word, steps
+from untrace.lifting.recorded.naming.paths import index_of, last_word, words_of
 from untrace.lifting.recorded.naming.transformed import MAYBE_PUBLIC, opened_name
 from untrace.lifting.recorded.naming.values import Found, arrays_in, has_array, is_array
 from untrace.lifting.recorded.program import Program
@@ -36,6 +37,7 @@ from untrace.recovery.functions import given_arguments, is_function, peel
 from untrace.recovery.record import Body, Call
 from untrace.recovery.transformations import names_of
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Path, common
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Captured:
 
     hint: str
     found: Found | None
-    parts: list[tuple[Any, str]]
+    parts: list[tuple[Any, Path]]
 
     def term(self, writer: Writer) -> Term:
         """Write what is passed."""
@@ -202,14 +204,12 @@ def _grouped(group: list[tuple[Any, Found | None]]) -> Captured:
     """Make one parameter of the parts of what a name holds: the smallest sub-tree."""
     found = group[0][1]
     if found is None:
-        return Captured("x", None, [(group[0][0], "")])
-    paths = [steps(part[1]) for _, part in group if part is not None]
+        return Captured("x", None, [(group[0][0], ())])
+    paths = [part[1] for _, part in group if part is not None]
     shared = common(paths)
-    hint = last_word(shared) if shared else found[0].hint
-    parts = [
-        (array, "".join(path[len(shared) :])) for (array, _), path in zip(group, paths)
-    ]
-    return Captured(identifier(hint, "x"), (found[0], "".join(shared)), parts)
+    hint = last_word(words_of(shared)) if shared else found[0].hint
+    parts = [(array, path[len(shared) :]) for (array, _), path in zip(group, paths)]
+    return Captured(identifier(hint, "x"), (found[0], shared), parts)
 
 
 def _unpack(group: Captured, values: dict[int, Value], frame: Frame) -> str:
@@ -218,8 +218,8 @@ def _unpack(group: Captured, values: dict[int, Value], frame: Frame) -> str:
     for array, path in group.parts:
         value = values[id(array)]
         if path:
-            name = frame.define(value, last_word(steps(path)))
-            frame.lines.append(f"{name} = {root}{path}")
+            name = frame.define(value, last_word(words_of(path)))
+            frame.lines.append(f"{name} = {root}{spelled(path)}")
         else:
             frame.env[value] = root
     return root
@@ -279,5 +279,6 @@ def hint_of(found: Found | None) -> str:
     if found is None:
         return "x"
     name, path = found
-    word = last_word([path]) if path else name.hint
-    return identifier(f"{name.hint}{path}" if word == "value" else word, "x")
+    is_index = len(path) == 1 and index_of(path[0]) is not None
+    text = f"{name.hint}{spelled(path)}" if is_index or not path else spelled(path)
+    return identifier(identifier(text), "x")

@@ -40,6 +40,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling import spell
 from untrace.optional import Signal
 from untrace.recovery.record import Body, Call, Place, calls_inside
+from untrace.syntax.steps import Path
 
 
 class Unrolled(Signal):
@@ -149,7 +150,7 @@ def _numbers(run: Body) -> dict[str, float]:
     return {name: value for name, value in held if type(value) in (int, float)}
 
 
-def _places_of_parameters(draft: Draft, writer: Writer) -> Iterator[tuple[int, str]]:
+def _places_of_parameters(draft: Draft, writer: Writer) -> Iterator[tuple[int, Path]]:
     """Yield where around a function its parameters are held as well."""
     for parameter in draft.parameters:
         held = parameter.name.held

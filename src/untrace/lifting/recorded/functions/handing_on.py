@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import jax
 
 from untrace.capture.attributes import Attributes
-from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, plain
 from untrace.lifting.recorded.functions.function_names import snake_case
-from untrace.lifting.recorded.naming.paths import common, key_name, last_word
+from untrace.lifting.recorded.naming.paths import key_name, last_word
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
 from untrace.recovery.record import RETURNED, Body, Call, calls_around
+from untrace.syntax.steps import common
 
 
 class Made(NamedTuple):
@@ -157,7 +157,7 @@ def _nested(parts: Sequence[HandedOn]) -> list[HandedOn]:
         return list(parts)
     shared = common([part.way for part in inside])
     if len(shared) == min(len(part.way) for part in inside):
-        shared.pop()
+        shared = shared[:-1]
     state: dict[Any, Any] = {}
     for part in inside:
         around = state
@@ -165,8 +165,7 @@ def _nested(parts: Sequence[HandedOn]) -> list[HandedOn]:
         for key in outer:
             around = around.setdefault(key, {})
         around[last] = part.value
-    words = [f"[{quoted(key)}]" for key in shared]
-    hint = f"{snake_case(last_word(words))}_state" if words else "state"
+    hint = f"{snake_case(last_word([*map(str, shared)]))}_state" if shared else "state"
     return [HandedOn(state, hint), *(part for part in parts if not part.way)]
 
 

@@ -28,6 +28,7 @@ from untrace.optional import gives, optional, unchanged
 from untrace.recovery.record import Call
 from untrace.syntax.parsed import parsed
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.steps import Item, Path
 
 MAX_LAMBDA = 48  # characters of the expression of a function without a name
 
@@ -163,7 +164,7 @@ def shortened(draft: Draft, sizes: dict[str, int]) -> Term | None:
     return lambda_term(draft) if len(result.render()) <= MAX_LAMBDA else None
 
 
-def _passed(item: Term) -> tuple[Name, str] | None:
+def _passed(item: Term) -> tuple[Name, Path] | None:
     """Return the name that an argument is, or is a part of."""
     ref = item.ref.resolved() if item.ref is not None else None
     return None if ref is None or ref.name.folded else (ref.name, ref.path)
@@ -181,7 +182,7 @@ def operator_function(draft: Draft) -> tuple[str, str] | None:
     match draft.result.opened().parts:
         case [Ref() as first, str(sign), Ref() as second]:
             operands = [_passed(Term([one])) for one in (first, second)]
-            is_plain = operands == [(name, "") for name in names]
+            is_plain = operands == [(name, ()) for name in names]
             function = _FUNCTIONS.get(sign.strip()) if is_plain else None
             return ("jax.numpy", function) if function else None
         case _:
@@ -221,17 +222,17 @@ def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
     return found | parsed("\n".join(function.after)).variables()
 
 
-def _passed_on(draft: Draft, sizes: dict[str, int]) -> list[tuple[Name, str]] | None:
+def _passed_on(draft: Draft, sizes: dict[str, int]) -> list[tuple[Name, Path]] | None:
     """List the arguments of a call that passes all parameters on, if that is by position."""
-    passed: list[tuple[Name, str]] = []
+    passed: list[tuple[Name, Path]] = []
     for parameter in draft.parameters:
         name = parameter.name
         if parameter.is_keyword or parameter.stars == "**":
             return None
         if parameter.stars:
-            passed += [(name, f"[{i}]") for i in range(sizes.get(name.hint, 0))]
+            passed += [(name, (Item(i),)) for i in range(sizes.get(name.hint, 0))]
         else:
-            passed.append((name, ""))
+            passed.append((name, ()))
     return passed
 
 

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from untrace.capture.trees import Node, Tree, access
-from untrace.lifting.recorded.naming.paths import steps
+from untrace.capture.trees import Node, Tree, part_at, step_to
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
+from untrace.syntax.steps import Path, ends_with
 
 MIN_SAME = 2
 
@@ -27,13 +27,13 @@ def like(tree: Tree, arrays: Sequence[Any], writer: Writer) -> Found | None:
     """
     if not isinstance(tree, Node) or not _is_named_tuple(tree):
         return None
-    found: Counter[tuple[int, str]] = Counter()
+    found: Counter[tuple[int, Path]] = Counter()
     names: dict[int, Name] = {}
     for key, child in zip(tree.keys, tree.children):
-        known, ending = _seen(tree_key(child, arrays), writer), access(tree, key)
-        if known is not None and known[1].endswith(ending):
+        known, ending = _seen(tree_key(child, arrays), writer), (step_to(tree, key),)
+        if known is not None and ends_with(known[1], ending):
             names[id(known[0])] = known[0]
-            found[id(known[0]), known[1].removesuffix(ending)] += 1
+            found[id(known[0]), known[1][:-1]] += 1
     if not found:
         return None
     (((key, path), n_same),) = found.most_common(1)
@@ -82,19 +82,14 @@ def is_field(
     """Whether a field of a NamedTuple is that of another one."""
     name, path = base
     found = _seen(tree_key(child, arrays), writer)
-    return found is not None and found == (name, path + access(tree, key))
+    return found is not None and found == (name, (*path, step_to(tree, key)))
 
 
-def node_at(name: Name, path: str, writer: Writer) -> Node | None:
+def node_at(name: Name, path: Path, writer: Writer) -> Node | None:
     """Return the node that is there in what a name holds."""
     if name.held is None:
         return None
-    tree: Tree | None = writer.values.tree(name.held)[0]
-    for step in steps(path):
-        if not isinstance(tree, Node):
-            return None
-        parts = {access(tree, k): child for k, child in zip(tree.keys, tree.children)}
-        tree = parts.get(step)
+    tree = part_at(writer.values.tree(name.held)[0], path)
     return tree if isinstance(tree, Node) else None
 
 

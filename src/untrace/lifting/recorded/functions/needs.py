@@ -26,7 +26,7 @@ from untrace.capture.trees import members
 from untrace.lifting.heads import head_text
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.building import without_lead
-from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.lifting.recorded.naming.paths import last_word
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.printing import parameters_of
 from untrace.lifting.recorded.terms import (
@@ -42,6 +42,7 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.optional import Subject, gives, optional
 from untrace.recovery.record import Call, Target
+from untrace.syntax.steps import Attribute, Path, Step
 
 MAX_INLINE = 64  # characters of the expression of a function that is called once
 FEW_LINES = 3  # of a function that is no better than what it does, with two parameters
@@ -117,7 +118,7 @@ class References:
 
     kept: list[Kept] = field(default_factory=list)
     jitted: list[Returned] = field(default_factory=list)
-    paths: dict[Name, Counter[str]] = field(default_factory=dict)
+    paths: dict[Name, Counter[Path]] = field(default_factory=dict)
     made: dict[Name, list[Ref]] = field(default_factory=dict)
     lost: list[tuple[Name, Call]] = field(default_factory=list)
     left_out: list[Name] = field(default_factory=list)
@@ -174,9 +175,9 @@ class _Uses:
         self.made = references.made
         self.left = {name: Counter(paths) for name, paths in references.paths.items()}
         # The paths that are left of a reference, by its `id`.
-        self._paths: dict[int, list[str]] = {}
+        self._paths: dict[int, list[Path]] = {}
 
-    def read(self) -> dict[Name, list[str]]:
+    def read(self) -> dict[Name, list[Path]]:
         """Return the paths that are read of each name."""
         left = self.left.items()
         return {name: [p for p in paths if paths[p] > 0] for name, paths in left}
@@ -189,10 +190,10 @@ class _Uses:
         parts = [] if term is None else _returned(term, kept.result, need)
         return any([self._read(ref, paths) for ref, paths in parts])
 
-    def _read(self, ref: Ref, accesses: Sequence[str]) -> bool:
+    def _read(self, ref: Ref, accesses: Sequence[Path]) -> bool:
         """Read only some parts of a reference, and of what is computed for it alone."""
         known = ref.resolved()
-        paths = [known.path + access for access in accesses]
+        paths = [(*known.path, *access) for access in accesses]
         before = self._paths.get(id(ref), [known.path])
         if paths == before:
             return False
@@ -206,7 +207,7 @@ class _Uses:
         return True
 
 
-def _returned(term: Term, result: Any, need: Need) -> Iterator[tuple[Ref, list[str]]]:
+def _returned(term: Term, result: Any, need: Need) -> Iterator[tuple[Ref, list[Path]]]:
     """Yield the references that a function returns, where that is plain, with what is needed.
 
     Args:
@@ -230,7 +231,7 @@ def _returned(term: Term, result: Any, need: Need) -> Iterator[tuple[Ref, list[s
             for item, (_, value), one in zip(group.items, inner, need):
                 yield from _returned(item, value, one)
         return
-    given = {f".{item.keyword}": item for item in group.items if item.keyword}
+    given = {Attribute(item.keyword): item for item in group.items if item.keyword}
     first, *after = term.parts
     if isinstance(first, Ref) and after[0] == "._replace":
         rest = [key not in given and one for (key, _), one in zip(inner, need)]
@@ -241,18 +242,18 @@ def _returned(term: Term, result: Any, need: Need) -> Iterator[tuple[Ref, list[s
             yield from _returned(without_lead(given[key]), value, one)
 
 
-def _accesses(value: Any, need: Need) -> list[str]:
+def _accesses(value: Any, need: Need) -> list[Path]:
     """List the accesses to the parts of a value that are needed."""
     parts = members(value, is_array) if isinstance(need, tuple) else []
     if not isinstance(need, tuple) or len(parts) != len(need):
-        return [] if need is False else [""]
+        return [] if need is False else [()]
     pairs = zip(parts, need)
-    return [key + p for (key, part), one in pairs for p in _accesses(part, one)]
+    return [(key, *p) for (key, part), one in pairs for p in _accesses(part, one)]
 
 
 @optional(gives(True))
 def part_needed(
-    first: Returned, group: Sequence[Returned], paths: Mapping[Name, Collection[str]]
+    first: Returned, group: Sequence[Returned], paths: Mapping[Name, Collection[Path]]
 ) -> Need:
     """Return what is needed of the result of a function.
 
@@ -370,7 +371,7 @@ def _narrowed(value: Any, target: Target, need: Need) -> list[tuple[Any, Target]
         return [(value, target)]
     is_plain = type(value) is tuple
     if not is_plain:
-        targets: Sequence[Target] = [last_word(steps(key)) for key, _ in parts]
+        targets: Sequence[Target] = [last_word([step.word]) for step, _ in parts]
     elif isinstance(target, tuple) and len(target) == len(need):
         targets = target
     else:
@@ -395,7 +396,7 @@ def _named(
     kept: Returned,
     result: Any,
     names: Names | None,
-    paths: Mapping[Name, Collection[str]],
+    paths: Mapping[Name, Collection[Path]],
 ) -> Need:
     """Return what is needed of a result whose parts have names."""
     if isinstance(names, tuple) and type(result) is tuple:
@@ -405,21 +406,20 @@ def _named(
     return _reached(result, paths.get(names, ()), kept.opens)
 
 
-def _reached(value: Any, paths: Collection[str], opens: bool) -> Need:
+def _reached(value: Any, paths: Collection[Path], opens: bool) -> Need:
     """Return what is needed of a value if these paths from it are used."""
     if not paths:
         return False
     can_open = opens or type(value) is tuple
-    parts = members(value, is_array) if can_open and "" not in paths else []
+    parts = members(value, is_array) if can_open and () not in paths else []
     if not parts:
         return True
     return _merged([_reached(part, _after(key, paths), opens) for key, part in parts])
 
 
-def _after(key: str, paths: Collection[str]) -> set[str]:
-    """Return the rest of the paths that begin with an access."""
-    rests = {path[len(key) :] for path in paths if path.startswith(key)}
-    return {rest for rest in rests if not rest or rest[0] in ".["}
+def _after(step: Step, paths: Collection[Path]) -> set[Path]:
+    """Return the rest of the paths that begin with a step."""
+    return {path[1:] for path in paths if path[:1] == (step,)}
 
 
 def _merged(parts: list[Need]) -> Need:

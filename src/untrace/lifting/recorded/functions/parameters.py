@@ -19,12 +19,11 @@ from untrace.lifting.recorded.functions.function_names import snake_case
 from untrace.lifting.recorded.functions.function_values import is_passed
 from untrace.lifting.recorded.functions.held_values import held_values
 from untrace.lifting.recorded.naming.paths import (
-    common,
     first_word,
     index_of,
     last_word,
     part_of,
-    steps,
+    words_of,
 )
 from untrace.lifting.recorded.naming.values import (
     Found,
@@ -42,6 +41,7 @@ from untrace.objects import fields_of
 from untrace.recovery.functions import is_function, starred
 from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Item, Path, common
 
 MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
 MAX_COLLECTIONS = 3  # of one tree that a function is given one by one
@@ -360,14 +360,14 @@ def _is_constructible(value: Any) -> bool:
 
 
 def _attribute(
-    origin: Name, path: Sequence[str], holders: Sequence[Any], attributes: Attributes
+    origin: Name, path: Path, holders: Sequence[Any], attributes: Attributes
 ) -> str:
     """Return the attribute that holds what has no name of its own; "" if none does.
 
     A result that nobody named is called so in the function that made it, too.
     """
     is_named = index_of(path[-1]) is None if path else origin.is_given
-    held = None if is_named else part_of(origin.held, "".join(path))
+    held = None if is_named else part_of(origin.held, path)
     word = attributes.holding(held, holders) if is_array(held) else ""
     if word and not path:
         origin.hint = identifier(word)
@@ -383,14 +383,14 @@ def _collections(group: list[_Lifted]) -> list[list[_Lifted]]:
 
     Of `{"params": ..., "batch_stats": ...}` a layer is given its own entry of each.
     """
-    ways = [steps(found[1]) for _, found in group]
-    firsts = list(dict.fromkeys(way[0] if way else "" for way in ways))
+    ways = [found[1] for _, found in group]
+    firsts = list(dict.fromkeys(way[:1] for way in ways))
     has_tree = len(group) > len(firsts) or any(name.is_tree for name, _ in group)
     is_split = 1 < len(firsts) <= MAX_COLLECTIONS and has_tree
     if not is_split or not common([way[1:] for way in ways]):
         return [group]  # or all of the tree is needed
-    firsts.sort(key=lambda first: first != '["params"]')
-    return [[one for one, way in zip(group, ways) if way[0] == f] for f in firsts]
+    firsts.sort(key=lambda first: first != (Item("params"),))
+    return [[one for one, way in zip(group, ways) if way[:1] == f] for f in firsts]
 
 
 def _as_held(
@@ -409,9 +409,9 @@ def _as_held(
     return in_places(groups, [place(group) for group in groups])
 
 
-def _shared(group: Sequence[_Lifted]) -> list[str]:
+def _shared(group: Sequence[_Lifted]) -> Path:
     """Return the way that leads to all of a group."""
-    return common([steps(found[1]) for _, found in group])
+    return common([found[1] for _, found in group])
 
 
 def _is_tree(group: Sequence[_Lifted]) -> bool:
@@ -460,9 +460,9 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
         hint = origin.hint
         if shared:  # the same for every layer, so that layers can share a function
             if sum(other[0][1][0] is origin for other in ordered) > 1:
-                hint = first_word(shared)
+                hint = first_word(words_of(shared))
             elif not is_tree:
-                hint = last_word(shared)
+                hint = last_word(words_of(shared))
             elif n_trees == 1:
                 hint = "params"
         attributes = writer.program.plan.attributes
@@ -476,7 +476,7 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
     for group, hint in zip(ordered, hints):
         origin = group[0][1][0]
         shared = _shared(group)
-        held = part_of(origin.held, "".join(shared))
+        held = part_of(origin.held, shared)
         is_telling = hints.count(hint) == 1 or not origin.is_foreign
         if is_array(held) and not (is_telling or body is None):
             takers = _takers(body) if takers is None else takers
@@ -484,9 +484,9 @@ def grouped(writer: Writer, body: Body | None = None) -> list[tuple[Name, Any]]:
         name = Name(hint, True, is_tree=_is_tree(group))
         name.held = held
         for inner, found in group:
-            inner.alias = name, "".join(steps(found[1])[len(shared) :])
+            inner.alias = name, found[1][len(shared) :]
             name.uses += inner.uses
             name.last_use = max(name.last_use, inner.last_use)
             name.captured = name.captured or inner.captured
-        made.append((name, (origin, "".join(shared))))
+        made.append((name, (origin, shared)))
     return made

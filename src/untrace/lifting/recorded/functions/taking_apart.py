@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from untrace.lifting.recorded.building import without_lead
+from untrace.lifting.recorded.naming.paths import is_word_key
 from untrace.lifting.recorded.terms import (
     DICT,
     KEY,
@@ -19,11 +20,10 @@ from untrace.lifting.recorded.terms import (
     Name,
     Ref,
     Term,
-    first_step,
 )
 from untrace.lifting.recorded.tree import Draft
 from untrace.syntax.names import identifier, is_name
-from untrace.syntax.text import QUOTES
+from untrace.syntax.steps import Item, Path
 
 
 def take_apart(name: Name, term: Term, draft: Draft) -> list[tuple[Name, Term]]:
@@ -42,7 +42,7 @@ def take_apart(name: Name, term: Term, draft: Draft) -> list[tuple[Name, Term]]:
     if not entries:
         return []
     refs = [part.resolved() for part in draft.parts() if type(part) is Ref]
-    uses = Counter(first_step(ref.path) for ref in refs if ref.name is name)
+    uses = Counter(ref.path[:1] for ref in refs if ref.name is name)
     if not uses or not uses.keys() <= entries.keys():
         return []
     name.members = {
@@ -66,7 +66,7 @@ def members_of(term: Term) -> list[Term]:
     return list(group.items) if group and is_tuple and _is_plain(group) else []
 
 
-def _entries(term: Term) -> Iterator[tuple[str, Term]]:
+def _entries(term: Term) -> Iterator[tuple[Path, Term]]:
     """Yield the parts of a tuple, list or dict with the paths that lead to them."""
     group = term.group
     if group is None or not group.is_display:
@@ -75,10 +75,10 @@ def _entries(term: Term) -> Iterator[tuple[str, Term]]:
         keys = [_key(item) for item in group.items]
         if all(keys):
             for key, item in zip(keys, group.items):
-                yield f"[{key}]", without_lead(item)
+                yield (Item(key),), without_lead(item)
     elif len(group.items) > 1 and _is_plain(group):
         for index, item in enumerate(group.items):
-            yield f"[{index}]", item
+            yield (Item(index),), item
 
 
 def _is_plain(group: Group) -> bool:
@@ -86,14 +86,14 @@ def _is_plain(group: Group) -> bool:
     return all(item.lead is None for item in group.items)
 
 
-def _hint(path: str) -> str:
+def _hint(path: Path) -> str:
     """Return what a part is called after: its key, if it has one."""
-    return identifier(path[2:-2], "part") if path[1] in QUOTES else ""
+    return identifier(path[0].word, "part") if is_word_key(path[0]) else ""
 
 
 def _key(item: Term) -> str:
-    """Return the key of an entry of a dict, in quotes, if it is a word."""
+    """Return the key of an entry of a dict, if it is a word."""
     if item.lead is None or item.lead.kind != KEY:
         return ""
     key = item.lead.word
-    return key if key[0] == '"' and is_name(key[1:-1]) else ""
+    return key[1:-1] if key[0] == '"' and is_name(key[1:-1]) else ""

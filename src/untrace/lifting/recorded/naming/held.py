@@ -13,13 +13,14 @@ from untrace.lifting.recorded.naming.paths import (
     last_word,
     part_of,
     singular,
-    steps,
+    words_of,
 )
 from untrace.lifting.recorded.terms import Name
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Path
 
 
-def length_of(name: Name, path: str) -> int | None:
+def length_of(name: Name, path: Path) -> int | None:
     """Return how many items a list or tuple has; None if it is no such container."""
     value = part_of(name.held, path)
     return len(value) if type(value) in (list, tuple) else None
@@ -43,17 +44,12 @@ def are_alike(values: Sequence[Any]) -> bool:
     return True
 
 
-def leading(path: str) -> list[str]:
-    """Return the paths to the trees that something is in, the largest first.
-
-    >>> leading('["a"][0]')
-    ['', '["a"]']
-    """
-    way = steps(path)
-    return ["".join(way[:n]) for n in range(len(way))]
+def leading(path: Path) -> list[Path]:
+    """Return the paths to the trees that something is in, the largest first."""
+    return [path[:n] for n in range(len(path))]
 
 
-def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool:
+def is_leaf(name: Name, tree: Path, position: int, first: Path, path: Path) -> bool:
     """Whether two paths lead to the first leaf of a tree and to another one."""
     leaves = jax.tree.leaves(part_of(name.held, tree))
     return (
@@ -63,31 +59,29 @@ def is_leaf(name: Name, tree: str, position: int, first: str, path: str) -> bool
     )
 
 
-def differing_key(first: str, path: str) -> tuple[int, list[str]]:
+def differing_key(first: Path, path: Path) -> tuple[int, list[str]]:
     """Return where two paths have other keys of a dict, and these; else no keys.
 
-    >>> differing_key('["a"][0]', '["b"][0]')
-    (0, ['["a"]', '["b"]'])
+    >>> differing_key((Item("a"), Item(0)), (Item("b"), Item(0)))
+    (0, ['a', 'b'])
     """
-    found = differing_step(first, path)
-    if found is None:
+    n = differing_step(first, path)
+    if n is None or not (is_word_key(first[n]) and is_word_key(path[n])):
         return 0, []
-    before, *keys, _ = found
-    return len(before), keys if all(map(is_word_key, keys)) else []
+    return n, [first[n].word, path[n].word]
 
 
-def leaves_of(name: Name, tree: str) -> list[Any]:
+def leaves_of(name: Name, tree: Path) -> list[Any]:
     """List the leaves of a tree."""
     return jax.tree.leaves(part_of(name.held, tree))
 
 
-def n_leaves(name: Name, tree: str) -> int:
+def n_leaves(name: Name, tree: Path) -> int:
     """Count the leaves of a tree."""
     return len(leaves_of(name, tree))
 
 
-def item_hint(name: Name, container: str) -> str:
+def item_hint(name: Name, container: Path) -> str:
     """Name an item of a container after the container."""
-    way = steps(container)
-    plural = last_word(way) if way else name.hint
+    plural = last_word(words_of(container)) if container else name.hint
     return identifier(singular(plural)) if singular(plural) != plural else "item"

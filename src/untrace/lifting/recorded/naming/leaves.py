@@ -14,11 +14,12 @@ from typing import Any
 import jax
 
 from untrace.lifting.recorded.building import call, starred
-from untrace.lifting.recorded.naming.paths import part_of, steps
+from untrace.lifting.recorded.naming.paths import part_of
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Group, Name, Part, Ref, Term
 from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
+from untrace.syntax.steps import Path
 
 MIN_LEAVES = 6
 _ASKING = frozenset({"flatten", "leaves", "tree_flatten", "tree_leaves"})
@@ -26,7 +27,7 @@ _ASKING = frozenset({"flatten", "leaves", "tree_flatten", "tree_leaves"})
 
 def with_leaves(term: Term, writer: Writer) -> Term:
     """Write the leaves of whole trees, where they are next to each other, by one call."""
-    known: dict[int, list[str]] = {}
+    known: dict[int, list[Path]] = {}
 
     def changed(group: Group) -> Sequence[Part]:
         position = 0
@@ -58,10 +59,10 @@ def leaves_term(value: Sequence[Any], writer: Writer) -> Term | None:
     if len(value) < 2 or (code is not None and _ASKING.isdisjoint(code.co_names)):
         return None
     found = writer.find(id(value[0]))
-    way = steps(found[1]) if found is not None else []
+    way = found[1] if found is not None else ()
     for n_steps in range(len(way)):
         assert found is not None
-        path = "".join(way[:n_steps])
+        path = way[:n_steps]
         tree = part_of(found[0].held, path)
         leaves = jax.tree.leaves(tree)
         is_all = len(leaves) == len(value) and all(map(operator.is_, leaves, value))
@@ -87,7 +88,7 @@ def structure_term(treedef: Any, writer: Writer) -> Term | None:
 
 def _structure_of(name: Name, writer: Writer) -> Term:
     structure = writer.program.home_term(("jax.tree", "structure"))
-    return call(structure, [writer.ref((name, ""))])
+    return call(structure, [writer.ref((name, ()))])
 
 
 def put_into(structure: Term, leaves: Term, writer: Writer) -> Term:
@@ -96,7 +97,7 @@ def put_into(structure: Term, leaves: Term, writer: Writer) -> Term:
     return call(unflatten, [structure, leaves])
 
 
-def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[str]:
+def _leaf_paths(part: Ref, known: dict[int, list[Path]], writer: Writer) -> list[Path]:
     """List how the leaves of what a name holds are reached; none if there are few."""
     name = part.name
     if id(name) not in known:
@@ -110,7 +111,7 @@ def _leaf_paths(part: Ref, known: dict[int, list[str]], writer: Writer) -> list[
     return known[id(name)]
 
 
-def _is_row(row: Sequence[Term], name: Name, paths: Sequence[str]) -> bool:
+def _is_row(row: Sequence[Term], name: Name, paths: Sequence[Path]) -> bool:
     """Whether items are all leaves of what a name holds."""
     refs = [item.ref for item in row]
     return len(row) == len(paths) and all(

@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from untrace.capture.trees import Node, accessors
+from untrace.capture.trees import Node, leaf_paths
 from untrace.lifting.recorded.naming.hints import result_hint
-from untrace.lifting.recorded.naming.paths import last_word
+from untrace.lifting.recorded.naming.paths import last_word, words_of
 from untrace.lifting.recorded.naming.values import has_array, is_array, tree_key
 from untrace.lifting.recorded.terms import Name
 from untrace.lifting.recorded.tree import Names, flat
@@ -17,6 +17,7 @@ from untrace.lifting.recorded.writer import Writer
 from untrace.optional import gives, optional
 from untrace.recovery.record import Call, Target, is_starred, regrouped, variable_of
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Item, Path
 
 # What libraries call anything that they return.
 _VAGUE = frozenset({"leaf", "out", "res", "ret", "self_", "val", "value"})
@@ -137,9 +138,9 @@ def _fields_of_local(value: Any, writer: Writer) -> list[tuple[Any, str]]:
         if not (is_array(value) or type(value) in (list, tuple, dict)):
             tree, arrays = writer.values.tree(value)
             known[id(value)] = [
-                (id(arrays[index]), last_word(words))
-                for index, _, words in accessors(tree, "")
-                if words
+                (id(arrays[index]), last_word(words_of(path)))
+                for index, path in leaf_paths(tree)
+                if path
             ]
             if isinstance(tree, Node) and tree.kind in ("replaced", "fields"):
                 known[id(value)] += [
@@ -223,7 +224,7 @@ def _narrowed(
     """Return the name of a tuple that has the parts of a result that have names at all."""
     if len(target) != len(result):
         return None
-    hints: dict[str, Target] = {}
+    hints: dict[Path, Target] = {}
     names: list[Name] = []
     for part, hint in zip(result, target):
         key = writer.values.key(part)
@@ -234,7 +235,7 @@ def _narrowed(
     if not names or any(name is not names[0] or name.uses for name in names):
         return None
     held = names[0].held
-    places = [f"[{i}]" for i in range(len(held) if type(held) is tuple else 0)]
+    places = [(Item(i),) for i in range(len(held) if type(held) is tuple else 0)]
     if len(places) < 2 or set(places) != hints.keys():
         return None
     return names[0], tuple([hints[place] for place in places])

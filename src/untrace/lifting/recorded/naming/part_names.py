@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from untrace.capture.dict_keys import quoted
+from untrace.capture.dict_keys import spelled
 from untrace.lifting.recorded.naming.paths import part_of
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Statement, flat
@@ -19,6 +19,7 @@ from untrace.recovery.record import Place
 from untrace.recovery.unpacking import named_parts, part_taken
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM
+from untrace.syntax.steps import Attribute, Item, Path, ends_with, leads_into
 
 MIN_READS = 2
 
@@ -26,7 +27,7 @@ MIN_READS = 2
 @optional(gives(None))
 def name_taken(draft: Draft) -> None:
     """Take the part of a result that the user's function took where it was made."""
-    ways: dict[Name, list[str]] = {}
+    ways: dict[Name, list[Path]] = {}
     for part in draft.parts():
         if type(part) is Ref:
             ref = part.resolved()
@@ -38,31 +39,31 @@ def name_taken(draft: Draft) -> None:
         if not name.is_given and place.is_users:
             keys, hint = part_taken(place.code, place.offset)
             path = _path(keys, name.held)
-            if path and all(_leads_into(way, path) for way in ways.get(name, ())):
+            if path and all(leads_into(way, path) for way in ways.get(name, ())):
                 _take(path, hint, name, statement)
 
 
-def _path(keys: Sequence[Any], value: Any) -> str:
-    """Return the path along keys; "" if they do not lead through containers."""
-    path = ""
+def _path(keys: Sequence[Any], value: Any) -> Path:
+    """Return the path along keys; none if they do not lead through containers."""
+    path: Path = ()
     for key in keys:
         if type(key) is int and isinstance(value, (tuple, list)) and value:
             key %= len(value)
         elif type(key) is not str or type(value) is not dict:
-            return ""
+            return ()
         fields = getattr(value, "_fields", ())
-        step = f".{fields[key]}" if fields else f"[{quoted(key)}]"
-        path, value = path + step, part_of(value, step)
+        step = Attribute(fields[key]) if fields else Item(key)
+        path, value = (*path, step), part_of(value, (step,))
     return path
 
 
-def _take(path: str, hint: str, name: Name, statement: Statement) -> None:
+def _take(path: Path, hint: str, name: Name, statement: Statement) -> None:
     """Let a statement assign a part of what a name stands for to a variable."""
     made = Name(identifier(hint), True, uses=name.uses, captured=name.captured)
     made.held = part_of(name.held, path)
     name.members = {path: made}
     statement.targets = made
-    statement.term = Term([*placed(statement.term, ATOM), path])
+    statement.term = Term([*placed(statement.term, ATOM), spelled(path)])
 
 
 @optional(gives(None))
@@ -78,8 +79,8 @@ def name_parts(draft: Draft) -> None:
     for (owner, path), hint in draft.parts_held.items():
         name = names.get(owner)
         is_free = name is not None and name.is_parameter and hint not in known
-        way = written.get(hint, "")
-        if name is not None and is_free and way and path.endswith(way):
+        way = written.get(hint, ())
+        if name is not None and is_free and way and ends_with(path, way):
             _name_part(name, path, hint, draft)
 
 
@@ -97,7 +98,7 @@ def _terms(statement: Statement) -> list[Term]:
     return [statement.term]
 
 
-def _name_part(owner: Name, path: str, hint: str, draft: Draft) -> None:
+def _name_part(owner: Name, path: Path, hint: str, draft: Draft) -> None:
     """Assign a variable before the first statement that reads a part, if two do so."""
     reads: list[tuple[Term, int]] = []
     for index, statement in enumerate(draft.statements):
@@ -113,7 +114,7 @@ def _name_part(owner: Name, path: str, hint: str, draft: Draft) -> None:
     def changed(part: Ref) -> Part:
         ref = part.resolved()
         is_read = _reads(ref, owner, path)
-        return Ref(made, ref.path.removeprefix(path), ref.level) if is_read else part
+        return Ref(made, ref.path[len(path) :], ref.level) if is_read else part
 
     for term, _ in reads:
         term.map_refs(changed)
@@ -122,19 +123,14 @@ def _name_part(owner: Name, path: str, hint: str, draft: Draft) -> None:
     draft.statements.insert(place, Statement(made, Term([Ref(owner, path)])))
 
 
-def _count(term: Term, owner: Name, path: str) -> int:
+def _count(term: Term, owner: Name, path: Path) -> int:
     """Return how often a term reads a part of a name."""
     return sum(_reads(ref, owner, path) for ref in term.refs())
 
 
-def _reads(ref: Ref, owner: Name, path: str) -> bool:
+def _reads(ref: Ref, owner: Name, path: Path) -> bool:
     """Whether a reference is to a part of a name, or to what is in that."""
-    return ref.name is owner and _leads_into(ref.path, path)
-
-
-def _leads_into(way: str, path: str) -> bool:
-    """Whether a way leads along a path, and perhaps further."""
-    return way.startswith(path) and way[len(path) : len(path) + 1] in ("", ".", "[")
+    return ref.name is owner and leads_into(ref.path, path)
 
 
 def _start(index: int, draft: Draft) -> int:

@@ -14,6 +14,7 @@ from untrace.optional import gives, optional
 from untrace.recovery.record import Call, Target, is_starred, regrouped, variable_of
 from untrace.recovery.unpacking import Unpacked, unpacked, unpacked_locals
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Item, Slice, Step
 
 
 def unpack_parameters(
@@ -152,8 +153,8 @@ def _unpack(
     if held is None:
         return None
     name.uses += 1
-    item = _item_text(last) if is_of_whole else ""
-    whole = Term([Ref(name, path + item)])
+    item = (_step(last),) if is_of_whole else ()
+    whole = Term([Ref(name, (*path, *item))])
     writer.values.forget(name)
     taken = zip(regrouped(value, one.target), one.target)
     names = tuple([name_part(v, t, writer) for v, t in taken])
@@ -163,12 +164,9 @@ def _unpack(
     return statement
 
 
-def _item_text(key: Any) -> str:
-    if isinstance(key, int):
-        return f"[{key}]"
-    ends = ["" if end is None else str(end) for end in (key.start, key.stop)]
-    step = "" if key.step is None else f":{key.step}"
-    return f"[{':'.join(ends)}{step}]"
+def _step(key: Any) -> Step:
+    is_slice = isinstance(key, slice)
+    return Slice(key.start, key.stop, key.step) if is_slice else Item(key)
 
 
 def name_part(value: Any, target: Target, writer: Writer) -> Names:

@@ -15,13 +15,13 @@ import jax
 import numpy as np
 
 from untrace import jaxapi
-from untrace.capture.dict_keys import quoted
-from untrace.capture.trees import Leaf, Node, Tree, access, arrays
+from untrace.capture.trees import Leaf, Node, Tree, arrays, step_to
 from untrace.lifting.recorded.functions.fields import by_length
 from untrace.lifting.recorded.terms import Name
 from untrace.recovery.record import is_library_class
+from untrace.syntax.steps import Item, Path, Step, ends_with
 
-Found = tuple[Name, str]
+Found = tuple[Name, Path]
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, np.dtype)
@@ -108,7 +108,7 @@ class Values:
         self,
         value: Any,
         name: Name,
-        path: str = "",
+        path: Path = (),
         instead: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         """Let `name` (and `path` from there) stand for a value, and for its parts.
@@ -124,16 +124,16 @@ class Values:
             self._known[id(value)] = name, path
         self._define_functions(value, name, path)
 
-    def _define_functions(self, value: Any, name: Name, path: str) -> None:
+    def _define_functions(self, value: Any, name: Name, path: Path) -> None:
         """Let the name stand for functions that JAX made: those of `jax.linearize`, …"""
         if is_array(value):  # a tracer raises where it is asked for what it has not
             return
         if type(value) in (tuple, list):
             for index, item in enumerate(value):
-                self._define_functions(item, name, f"{path}[{index}]")
+                self._define_functions(item, name, (*path, Item(index)))
         elif type(value) is dict:
             for key, item in value.items():
-                self._define_functions(item, name, f"{path}[{quoted(key)}]")
+                self._define_functions(item, name, (*path, Item(key)))
         elif (made := jaxapi.converted(value)) is not None:
             self._alive.append(value)
             self._known[id(made)] = self._known[id(value)] = name, path
@@ -146,7 +146,7 @@ class Values:
         tree: Tree,
         arrays: list[Any],
         name: Name,
-        path: str,
+        path: Path,
         keys: dict[int, Any],
         is_inside: bool = False,
     ) -> None:
@@ -160,7 +160,7 @@ class Values:
             if is_inside:
                 return
             # The latest of `state = state._replace(...)`, or what has no other name.
-            is_later = path and (before == path or not known.is_given)
+            is_later = bool(path) and (before == path or not known.is_given)
             if is_later or _is_nearer(name, path, known, before):
                 self._known[key] = name, path
             return
@@ -171,12 +171,12 @@ class Values:
                 self._known[key] = name, path
         is_inside |= tree.cls in jaxapi.FUNCTION_RESULTS
         for part, child in by_length(tree):
-            inner = path + access(tree, part)
+            inner = (*path, step_to(tree, part))
             self._define(child, arrays, name, inner, keys, is_inside)
 
     def add(self, key: Any, name: Name) -> None:
         """Let a name stand for what has a key."""
-        self._known[key] = name, ""
+        self._known[key] = name, ()
 
     def forget(self, name: Name) -> None:
         """Take away all that a name stands for."""
@@ -186,21 +186,21 @@ class Values:
         """Let no name stand for an array."""
         self._known.pop(id(array), None)
 
-    def part_of(self, name: Name, path: Sequence[Any]) -> tuple[Any, str] | None:
-        """Return the key of a part of what a name holds, and the text that leads to it."""
+    def part_of(self, name: Name, keys: Sequence[Any]) -> tuple[Any, Path] | None:
+        """Return the key of a part of what a name holds, and the path that leads to it."""
         if name.held is None:
             return None
         tree, arrays = self.tree(name.held)
-        text = ""
-        for key in path:
+        path: list[Step] = []
+        for key in keys:
             parts = (
                 {} if isinstance(tree, Leaf) else dict(zip(tree.keys, tree.children))
             )
             if isinstance(tree, Leaf) or key not in parts:
                 return None
-            text += access(tree, key)
+            path.append(step_to(tree, key))
             tree = parts[key]
-        return tree_key(tree, arrays), text
+        return tree_key(tree, arrays), tuple(path)
 
     def names(self) -> list[Name]:
         """List the names that stand for anything."""
@@ -223,11 +223,11 @@ class Values:
         return key
 
 
-def _is_nearer(name: Name, path: str, known: Name, before: str) -> bool:
+def _is_nearer(name: Name, path: Path, known: Name, before: Path) -> bool:
     """Whether a parameter is what another one holds as a part: `params`, `state.params`."""
     if path == before or not (name.is_parameter and known.is_parameter):
         return False
-    return before.endswith(path)
+    return ends_with(before, path)
 
 
 def tree_key(

@@ -12,8 +12,9 @@ from typing import Any
 
 from untrace import jaxapi
 from untrace.capture import Captured
-from untrace.capture.trees import Node, accessors
-from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.capture.dict_keys import spelled
+from untrace.capture.trees import Node, leaf_paths, leaves
+from untrace.lifting.recorded.naming.paths import last_word, words_of
 from untrace.lifting.recorded.numbers.alignment import (
     aligned,
     merged,
@@ -22,6 +23,7 @@ from untrace.lifting.recorded.numbers.alignment import (
 )
 from untrace.lifting.sizes import Dimension, Dimensions, solved
 from untrace.syntax.names import identifier
+from untrace.syntax.steps import Attribute, Path
 
 Axis = tuple[int, int]
 
@@ -74,8 +76,8 @@ def shapes(captured: Captured) -> list[tuple[int, ...]]:
 def place(captured: Captured, axis: Axis) -> tuple[int, Axis]:
     """Order axes: those of arrays first, then those of containers of few arrays."""
     for parameter in captured.parameters:
-        found = list(accessors(parameter.tree, parameter.name))
-        if any(index == axis[0] for index, _, _ in found):
+        found = list(leaves(parameter.tree))
+        if axis[0] in found:
             return len(found) if isinstance(parameter.tree, Node) else 0, axis
     return 0, axis
 
@@ -133,23 +135,23 @@ def _argument_name(captured: Captured, axis: Axis, taken: Sequence[str]) -> str:
     words = {1: ("LENGTH",), 2: ("ROWS", "COLUMNS")}.get(rank)
     word = words[axis[1]] if words else f"AXIS_{axis[1]}"
     root, path = _access(captured, axis[0])
-    way = steps(path)
-    if way[-1:] == [".value"]:  # of a parameter in a box
-        way = way[:-1]
-    short = last_word(way) if way else root
-    found = [identifier(f"{owner}_{word}".upper()) for owner in (short, root + path)]
+    is_in_box = path[-1:] == (Attribute("value"),)
+    way = path[:-1] if is_in_box else path
+    short = last_word(words_of(way)) if way else root
+    owners = short, root + spelled(path)
+    found = [identifier(f"{owner}_{word}".upper()) for owner in owners]
     return next((name for name in found if name not in taken), f"{found[1]}_{axis[0]}")
 
 
 def _origin(captured: Captured, axis: Axis) -> str:
     root, path = _access(captured, axis[0])
-    return f"{root}{path}.shape[{axis[1]}]"
+    return f"{root}{spelled(path)}.shape[{axis[1]}]"
 
 
-def _access(captured: Captured, position: int) -> tuple[str, str]:
+def _access(captured: Captured, position: int) -> tuple[str, Path]:
     """Return the parameter that an input is a part of, and the path to it."""
     for parameter in captured.parameters:
-        for index, text, _ in accessors(parameter.tree, parameter.name):
+        for index, path in leaf_paths(parameter.tree):
             if index == position:
-                return parameter.name, text.removeprefix(parameter.name)
-    return "input", ""
+                return parameter.name, path
+    return "input", ()

@@ -111,14 +111,14 @@ def _found(formula: Formula, writer: Writer) -> Found | None:
     if formula.in_loop:
         key = _turn_key(formula.name, formula.value, formula)
         name = writer.of_turns.get(key)
-        return None if name is None else (name, "")
+        return None if name is None else (name, ())
     if type(formula.value) is int:  # it may be one object wherever it comes from
         if formula.symbol != "=" or formula.is_outer:
             return writer.find_integer(formula.name, formula.value)
         # A function around may have a variable of the same name.
         name = writer.integers.get((formula.name, formula.value))
         is_known = not formula.is_reassigned or _is_taken(formula, writer)
-        return (name, "") if name is not None and is_known else None
+        return (name, ()) if name is not None and is_known else None
     return (
         None if formula.is_constant else writer.find_float(formula.value, formula.name)
     )
@@ -177,7 +177,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
         if _is_literal(formula):
             made = _variable(replace(formula, is_outer=False), outer)
             (ref,) = made.refs()
-            return writer.reach((ref.name, ""))
+            return writer.reach((ref.name, ()))
         _variable(replace(formula, is_outer=False), outer)
         found = writer.find_integer(formula.name, int(formula.value))
         return writer.ref(found) if found else writer.number(formula.value)
@@ -185,7 +185,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     is_plain = not _depends(operand, writer)
     known = writer.plain_floats.get((formula.name, repr(formula.value)))
     if is_plain and known is not None:  # a function was written here before
-        return writer.ref((known, ""))
+        return writer.ref((known, ()))
     names = formula.names or (formula.name,)
     made = [Name(identifier(name), name != "_") for name in names]
     for name in made:
@@ -214,7 +214,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
             statement.trail = following.trail  # in the order of the source
             break
         writer.draft.statements.insert(place, statement)
-        return writer.ref((made[names.index(formula.name)], ""))
+        return writer.ref((made[names.index(formula.name)], ()))
     if array is not None and len(names) == operand.array.ndim:
         writer.sizes_taken[id(operand.array)] = names
     for name, hint, size in zip(made, names, sizes):
@@ -226,7 +226,7 @@ def _variable(formula: Formula, writer: Writer) -> Term:
     place = _place(term, writer)
     writer.draft.statements.insert(place, Statement(targets, term))
     writer.n_formulas += place == writer.n_formulas
-    return writer.ref((made[names.index(formula.name)], ""))
+    return writer.ref((made[names.index(formula.name)], ()))
 
 
 def shape_of(array: Term, part: Bounds) -> Term:

@@ -142,7 +142,7 @@ def _added(element: Statement, variable: Name) -> Term | None:
         return None
     first, sign, *others = element.term.parts
     added = Term(list(others))
-    is_sum = type(first) is Ref and (first.name, first.path) == (variable, "")
+    is_sum = type(first) is Ref and (first.name, first.path) == (variable, ())
     if not is_sum or sign != " + ":
         return None
     if any(ref.name is variable for ref in added.all_refs()):
@@ -160,7 +160,7 @@ def _only_loop(body: Sequence[Statement]) -> Loop | None:
 
 def _is_itself(statement: Statement) -> bool:
     part = statement.term.ref
-    return part is not None and (part.name, part.path) == (statement.targets, "")
+    return part is not None and (part.name, part.path) == (statement.targets, ())
 
 
 def _depth(statement: Statement) -> int:

@@ -126,7 +126,7 @@ def _completion(
     assert type(part) is Ref
     pieces: list[list[Part]] = [[token] for token in mine]
     pieces[place : len(mine) - n_after] = [[] for _ in middle]
-    pieces[place] = [Ref(name, "", part.level)]
+    pieces[place] = [Ref(name, (), part.level)]
     read = reader.term.of_parts(pieces)
     return Completion(new, statements[ends[-1]], reader, read, Term([*middle]))
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from untrace.lifting.recorded.building import attribute, call, display, starred
-from untrace.lifting.recorded.naming.paths import last_word, steps
+from untrace.lifting.recorded.naming.paths import last_word, words_of
 from untrace.lifting.recorded.repeats.slots import Run, carried, names_in
 from untrace.lifting.recorded.terms import LIST, Group, Name, Part, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
-from untrace.syntax.names import identifier
+from untrace.syntax.steps import Item, Path, leads_into
 
 
 def leave(
@@ -47,7 +47,7 @@ def leave(
         *earlier, last = names
         is_listed = any(name.uses for name in earlier) and local not in carried(run)
         if is_listed and last.uses:
-            item = f"[{len(begin) + len(earlier)}]"
+            item = Item(len(begin) + len(earlier))
             _take(last, item, made, terms_of(draft, rest))
         take_items(earlier, made, len(begin))
         made.uses, last.uses = made.uses + 1, last.uses + 1
@@ -63,7 +63,7 @@ def leave(
     return begins
 
 
-def _append(made: Name, path: str, last: Name, loop: Loop) -> Statement:
+def _append(made: Name, path: Path, last: Name, loop: Loop) -> Statement:
     """Let a loop append a part of what each turn makes; return the statement before it."""
     made.uses, last.uses = made.uses + 1, last.uses + 1
     append = _appended(made, last, path)
@@ -72,7 +72,7 @@ def _append(made: Name, path: str, last: Name, loop: Loop) -> Statement:
     return Statement(made, display("[]", []), is_start=True)
 
 
-def _listed_parts(names: Sequence[Name], terms: Sequence[Term]) -> Sequence[str]:
+def _listed_parts(names: Sequence[Name], terms: Sequence[Term]) -> Sequence[Path]:
     """Return which parts of what turns leave are listed, if nothing else of it is read.
 
     That of the last turn may be read elsewhere, too.
@@ -87,9 +87,9 @@ def _listed_parts(names: Sequence[Name], terms: Sequence[Term]) -> Sequence[str]
     return list(dict.fromkeys(found)) if is_all else ()
 
 
-def _path(item: Term) -> str:
-    """Return which part of a name an item is; "" if it is all of it, or none."""
-    return item.ref.resolved().path if item.ref is not None else ""
+def _path(item: Term) -> Path:
+    """Return which part of a name an item is; none if it is all of it, or no part."""
+    return item.ref.resolved().path if item.ref is not None else ()
 
 
 def _rows(term: Term, width: int) -> Iterator[Sequence[Term]]:
@@ -99,7 +99,7 @@ def _rows(term: Term, width: int) -> Iterator[Sequence[Term]]:
             yield group.items[start : start + width]
 
 
-def _appended(made: Name, last: Name, path: str = "") -> Term:
+def _appended(made: Name, last: Name, path: Path = ()) -> Term:
     """Write `ys.append(y)`."""
     return call(attribute(Term([Ref(made)]), "append"), [Term([Ref(last, path)])])
 
@@ -109,7 +109,7 @@ def _is_only_last(
 ) -> bool:
     """Whether what turns hand on has no name but that of the last item of a list."""
     start = run.starts.get(local)
-    is_begin = len(begin) == 1 and start == (begin[0], "")
+    is_begin = len(begin) == 1 and start == (begin[0], ())
     is_carry = local in carried(run) and local not in (*run.older, *run.updated)
     *earlier, last = names  # which is the variable of the loop by now
     is_named = any(name.is_given for name in earlier) or last.captured
@@ -119,7 +119,7 @@ def _is_only_last(
 def _read_from_list(last: Name, made: Name, maker: Statement) -> Name:
     """Let a variable be the last item of a list; return the name of the next one."""
     item = replace(last, uses=1, is_given=False)
-    last.alias = made, "[-1]"
+    last.alias = made, (Item(-1),)
     made.uses += last.uses - 1
     maker.targets = item
     return item
@@ -137,7 +137,7 @@ def _kept_first(
     Such are the skips of a U-Net: `skips.append(x)`, and then `x = down(x)`. What the
     first turn begins with is used as often as what the others do.
     """
-    begin, path = run.starts.get(local, (None, ""))
+    begin, path = run.starts.get(local, (None, ()))
     is_other = local not in carried(run) or local in (*run.older, *run.updated)
     if begin is None or path or is_other:
         return None
@@ -166,7 +166,7 @@ def _keep_begins(
     """Let a loop append what each turn begins with; return the statement before it."""
     *earlier, last = names
     made = list_of([first, *earlier], draft, rest)
-    _take(first, "[0]", made, terms_of(draft, rest))
+    _take(first, Item(0), made, terms_of(draft, rest))
     take_items(earlier, made, 1)
     made.uses, last.uses = made.uses + 1, last.uses + 1
     append = _appended(made, last)
@@ -180,12 +180,12 @@ def left_by(run: Run, local: int) -> list[Name]:
 
 
 def list_of(
-    names: Sequence[Name], draft: Draft, rest: Sequence[Statement], path: str = ""
+    names: Sequence[Name], draft: Draft, rest: Sequence[Statement], path: Path = ()
 ) -> Name:
     """Name the list of some values, or of a part of each, and write it where it stood."""
     ids = tuple([id(name) for name in names])
     known = draft.lists.get(ids) if not path else None
-    hint = identifier(last_word(steps(path))) if path else names[-1].hint
+    hint = last_word(words_of(path)) if path else names[-1].hint
     plural = hint if hint.endswith("s") else f"{hint}s"
     is_foreign = all(name.is_foreign for name in names)
     made = Name(known or plural, known is not None, is_foreign=is_foreign)
@@ -219,7 +219,7 @@ def _begin(
 def take_items(names: Iterable[Name], made: Name, start: int = 0) -> None:
     """Let names stand for items of a list."""
     for position, name in enumerate(names, start):
-        name.alias = made, f"[{position}]"
+        name.alias = made, (Item(position),)
         made.uses += name.uses
 
 
@@ -233,12 +233,12 @@ def take_variables(lists: Sequence[Name], rest: Sequence[Statement]) -> None:
         if isinstance(variable, Name) and statement.loop is None:
             if variable.is_given:
                 ref.name.hint, ref.name.is_given = variable.hint, True
-            variable.alias = ref.name, ""
+            variable.alias = ref.name, ()
             ref.name.uses += variable.uses
             variable.uses = 0
 
 
-def _take(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
+def _take(name: Name, item: Item, made: Name, terms: Sequence[Term]) -> None:
     """Take a value that has another name, too, from a list."""
 
     def changed(part: Ref) -> Part:
@@ -246,22 +246,24 @@ def _take(name: Name, item: str, made: Name, terms: Sequence[Term]) -> None:
         if ref.name is not name:
             return part
         name.uses, made.uses = name.uses - 1, made.uses + 1
-        return Ref(made, item + ref.path, ref.level)
+        return Ref(made, (item, *ref.path), ref.level)
 
     for term in terms:
         term.map_refs(changed)
 
 
-def take_from_end(ends: Sequence[tuple[Name, str, int]], terms: Sequence[Term]) -> None:
+def take_from_end(
+    ends: Sequence[tuple[Name, Path, int]], terms: Sequence[Term]
+) -> None:
     """Write `layers[-1]` for the last item of a list of which a loop takes the others."""
 
     def changed(part: Ref) -> Part:
         ref = part.resolved()
         for name, path, last in ends:
-            item = f"{path}[{last}]"
-            if ref.name is name and ref.path.startswith(item):
-                rest = f"{path}[-1]{ref.path.removeprefix(item)}"
-                part = Ref(name, rest, ref.level)
+            item = (*path, Item(last))
+            if ref.name is name and leads_into(ref.path, item):
+                rest = ref.path[len(item) :]
+                part = Ref(name, (*path, Item(-1), *rest), ref.level)
         return part
 
     for term in terms if ends else ():
@@ -274,7 +276,9 @@ def terms_of(draft: Draft, rest: Sequence[Statement]) -> list[Term]:
     return [*terms, draft.result] if draft.result is not None else terms
 
 
-def _write_whole(term: Term, names: Sequence[Name], made: Name, path: str = "") -> None:
+def _write_whole(
+    term: Term, names: Sequence[Name], made: Name, path: Path = ()
+) -> None:
     """Write a list where an expression lists its items, one after the other."""
     n = len(names)
     listed = Term([Ref(made)])
@@ -302,7 +306,7 @@ def _are_listed(names: Sequence[Name], terms: Sequence[Term]) -> bool:
     return any(_lists(r, names) for term in terms for r in _rows(term, len(names)))
 
 
-def _lists(items: Sequence[Term], names: Sequence[Name], path: str = "") -> bool:
+def _lists(items: Sequence[Term], names: Sequence[Name], path: Path = ()) -> bool:
     """Whether items are names, or parts of them."""
     refs = [item.ref.resolved() if item.ref is not None else None for item in items]
     return all(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from untrace.capture.dict_keys import spelled
 from untrace.lifting.recorded.building import (
     attribute,
     call,
@@ -20,7 +21,12 @@ from untrace.lifting.recorded.naming.held import (
     leaves_of,
     length_of,
 )
-from untrace.lifting.recorded.naming.paths import index_of, last_word, part_of, steps
+from untrace.lifting.recorded.naming.paths import (
+    index_of,
+    last_word,
+    part_of,
+    words_of,
+)
 from untrace.lifting.recorded.repeats.float_carries import FloatCarry, step_of
 from untrace.lifting.recorded.repeats.program_turns import (
     CountedFrom,
@@ -50,6 +56,7 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
+from untrace.syntax.steps import Item, Path
 from untrace.syntax.text import quote
 
 ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
@@ -77,10 +84,10 @@ class Header:
         self.program = ProgramTurns(run.turns)
         self.tuples: dict[int, int] = {}
         """How many items the variables have that are tuples, by their names."""
-        self._values: dict[tuple[int, str, tuple[str, ...]], Ref] = {}
+        self._values: dict[tuple[int, Path, tuple[Item, ...]], Ref] = {}
         """The dicts whose values variables are, by the keys of these."""
         self._wholes = self._used_wholes()
-        self.ends: list[tuple[Name, str, int]] = []
+        self.ends: list[tuple[Name, Path, int]] = []
         """The lists of which all items but the last are taken, with their length."""
         self.carries: dict[tuple[str, ...], FloatCarry] = {}
         """The floats that turns hand on, by their texts in each."""
@@ -95,11 +102,12 @@ class Header:
         whole = self._container(ref, owner, container)
         indices = self._indices(slot)
         bounds = bounds_of(indices, length_of(owner, container))
-        items = [part_of(owner.held, f"{container}[{i}]") for i in indices]
+        held = part_of(owner.held, container)
+        items = [part_of(held, (Item(i),)) for i in indices]
         key = id(owner), container, tuple(indices)
-        if bounds and bounds.endswith(":-1]"):
+        if bounds and bounds[0].stop == -1:
             self.ends.append((whole.name, whole.path, max(indices) + 1))
-        over = Term([Ref(whole.name, whole.path + (bounds or ""))])
+        over = Term([Ref(whole.name, (*whole.path, *(bounds or ())))])
         if slot.step < 0:
             over = call(Term(["reversed"]), [over])
         names = () if key in self._wholes else self.program.parts(items)
@@ -116,18 +124,17 @@ class Header:
         return self._item(whole, [self._index(indices)], rest)
 
     def _item_hint(
-        self, owner: Name, container: str, items: Sequence[Any], indices: Sequence[int]
+        self, owner: Name, container: Path, items: Sequence[Any], indices: Sequence[int]
     ) -> str:
         """Return what the program called an item; nothing if it only had its index."""
         known = self.program.named(items)
         if known or self.program.named(indices):
             return known
-        last = self.draft.items.get((id(owner), f"{container}[{indices[-1]}]"), "")
+        last = self.draft.items.get((id(owner), (*container, Item(indices[-1]))), "")
         return last or self._known_variable()
 
     def _indices(self, slot: Slot) -> list[int]:
-        begin = int(slot.numbers[0])
-        return [begin + slot.step * turn for turn in range(self.run.n_turns)]
+        return [slot.first + slot.step * turn for turn in range(self.run.n_turns)]
 
     def _index(self, indices: Sequence[int]) -> Part:
         """Return the variable that counts."""
@@ -142,44 +149,43 @@ class Header:
             if slot.kind != "index" or type(part) is not Ref:
                 continue
             owner, path = self.run.origin(part.resolved())
-            way = steps(after_index(path, slot))
+            way = after_index(path, slot)
             if not way or index_of(way[0]) is None:
                 container = path[: slot.start]
                 found.add((id(owner), container, tuple(self._indices(slot))))
         return found
 
     def _part(
-        self, key: object, hints: Sequence[str], over: Term, rest: str, level: int
+        self, key: object, hints: Sequence[str], over: Term, rest: Path, level: int
     ) -> Part:
         """Refer to a part of an item that is taken apart by the head of the loop."""
         if key not in self.items:
             names = [Name(hint, hint != "_", is_foreign=False) for hint in hints]
             self.items[key] = tuple(names), over
-        first, *others = steps(rest)
-        name = list(flat(self.items[key][0]))[index_of(first) or 0]
+        name = list(flat(self.items[key][0]))[index_of(rest[0]) or 0]
         if name.hint == "_":
             name.hint, name.is_given = VALUE, True
-        return Ref(name, "".join(others), level)
+        return Ref(name, rest[1:], level)
 
     # ---- other values --------------------------------------------------------------
 
     def key(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write what a turn takes from a dict: the item of its key."""
         owner, path = self.run.origin(ref)
-        keys = slot.keys[: self.run.n_turns]
-        container, rest = path[: slot.start], path[slot.start + len(keys[0]) :]
+        container, rest = path[: slot.start], after_index(path, slot)
         held = part_of(owner.held, container)
-        words = self._words(slot)
+        words = slot.keys[: self.run.n_turns]
+        keys = tuple(map(Item, words))
         whole = self._container(ref, owner, container)
         is_all = type(held) is dict and list(held) == words == sorted(words)
         value = self.program.named([held[word] for word in words]) if is_all else ""
         if value and self._is_over_items():
-            key = id(owner), container, tuple(keys)
+            key = id(owner), container, keys
             over = call(attribute(Term([whole]), "values"), [])
             name = self._variable(key, value, over)
             self._values[key] = whole
             return [Ref(name, rest, ref.level)]
-        over = display("()", [text_term(key[1:-1]) for key in keys])
+        over = display("()", map(text_term, map(quote, words)))
         # Traced, a dict is in the order of its keys; the caller's may be in another one.
         over = call(Term(["sorted"]), [Term([whole])]) if is_all else over
         hint = self.program.named(words)
@@ -190,13 +196,13 @@ class Header:
             return self._item(whole, [f'f"{begin}{{', index, f'}}{end}"'], rest)
         if not hint and (made := self._made_word(words)) is not None:
             return self._item(whole, made, rest)
-        name = self._variable(tuple(keys), hint or ("key" if value else NAME), over)
+        name = self._variable(keys, hint or ("key" if value else NAME), over)
         return self._item(whole, [Ref(name)], rest)
 
-    def _item(self, whole: Ref, key: Sequence[Part], rest: str) -> list[Part]:
+    def _item(self, whole: Ref, key: Sequence[Part], rest: Path) -> list[Part]:
         """Write what stands under a key, and what is taken from that."""
         made = indexed(Term([whole]), [Term([*key])])
-        return [*made.parts, *([rest] if rest else [])]
+        return [*made.parts, *([spelled(rest)] if rest else [])]
 
     def _is_over_items(self) -> bool:
         """Whether the program's code takes the values of a dict where the loop is."""
@@ -211,8 +217,8 @@ class Header:
         Args:
           words: The key of every turn, with quotes if it is a string.
         """
-        keys = tuple([f"[{word}]" for word in words])
         plain = [ast.literal_eval(word) for word in words]
+        keys = tuple(map(Item, plain))
         if all(type(key) is int for key in plain):
             return [self._index(plain)]
         hint = self.program.named(plain)
@@ -231,7 +237,7 @@ class Header:
         made = self.word(words)
         if made is not None:
             return made
-        keys = tuple([f"[{word}]" for word in words])
+        keys = tuple([Item(ast.literal_eval(word)) for word in words])
         return [Ref(self._variable(keys, NAME, display("()", map(text_term, words))))]
 
     def function(self, slot: Slot) -> Ref:
@@ -248,34 +254,31 @@ class Header:
             return None
         listed = [quote(one) for one in part.held]
         over = display("()", map(text_term, listed))
-        name = self._variable(tuple(f"[{one}]" for one in listed), part.name, over)
+        name = self._variable(tuple(map(Item, part.held)), part.name, over)
         begin, end = part.around
         return [f'f"{begin}{{', Ref(name), f'}}{end}"']
 
-    def _words(self, slot: Slot) -> list[str]:
-        """Return the keys of the turns, without brackets."""
-        return [ast.literal_eval(key[1:-1]) for key in slot.keys[: self.run.n_turns]]
-
-    def _container(self, ref: Ref, owner: Name, path: str) -> Ref:
+    def _container(self, ref: Ref, owner: Name, path: Path) -> Ref:
         """Refer to a container, which may have to become a parameter."""
         if owner is ref.name or self.draft.lift is None:
             return Ref(owner, path, ATOM)
         name = self.draft.lift((owner, path))
         name.is_tree = True
-        return Ref(name, "", ATOM)
+        return Ref(name, (), ATOM)
 
     def leaf(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write the leaf of a tree that a turn takes, or the item of a dict."""
-        has_keys = len(slot.keys) >= self.run.n_turns
-        is_taken = tuple(slot.keys[: self.run.n_turns]) in self.items
-        if has_keys and (is_taken or self.program.named(self._words(slot))):
+        words = slot.keys[: self.run.n_turns]
+        is_taken = tuple(map(Item, words)) in self.items
+        has_keys = len(words) == self.run.n_turns
+        if has_keys and (is_taken or self.program.named(words)):
             return self.key(ref, slot)
         owner, _ = self.run.origin(ref)
-        tree = self._container(ref, owner, slot.numbers[0])
+        tree = self._container(ref, owner, slot.trees[0])
         over = call(Term([Global("jax"), ".tree.leaves"]), [Term([tree])])
-        hint = self.program.named(leaves_of(owner, slot.numbers[0])) or LEAF
-        name = self._variable((id(owner), *slot.numbers), hint, over)
-        return [Ref(name, "", ref.level)]
+        hint = self.program.named(leaves_of(owner, slot.trees[0])) or LEAF
+        name = self._variable((id(owner), *slot.trees), hint, over)
+        return [Ref(name, (), ref.level)]
 
     def row(self, ref: Ref, slot: Slot) -> Part:
         """Write the row of an array that a turn takes; the array has a name again."""
@@ -303,7 +306,9 @@ class Header:
         values = slot.each[: self.run.n_turns]
         refs = [Term([Ref(name, path)]) for name, path in values]
         key = tuple([(id(name), path) for name, path in values])
-        hints = {last_word(steps(path)) if path else one.hint for one, path in values}
+        hints = {
+            last_word(words_of(path)) if path else one.hint for one, path in values
+        }
         common = hints.pop() if len(hints) == 1 else ITEM
         held = [part_of(name.held, path) for name, path in values]
         hint = self.program.named(held) or self._known_variable() or common
@@ -368,7 +373,7 @@ class Header:
         over = display("()", [text_term(repr(one)) for one in held])
         variable = self._variable(tuple(map(repr, held)), hint, over)
         self.tuples[id(variable)] = len(held[0])
-        return Ref(variable, f"[{position}]")
+        return Ref(variable, (Item(position),))
 
     def whole_tuple(self, group: Group) -> Sequence[Part]:
         """Write `corner` where all of a tuple is written, `(corner[0], corner[1])`."""
@@ -379,11 +384,11 @@ class Header:
             ref is not None
             and first is not None
             and ref.name is first.name
-            and ref.path == f"[{position}]"
+            and ref.path == (Item(position),)
             for position, ref in enumerate(refs)
         )
         is_whole = is_whole and first is not None
-        return [Ref(first.name, "", ATOM) if first and is_whole else group]
+        return [Ref(first.name, (), ATOM) if first and is_whole else group]
 
     def _scaled(self, scaled: ScaledFrom) -> list[Part]:
         """Write a number that is computed of a variable of the loop: `i / n`, `i * 0.1`."""

@@ -71,7 +71,7 @@ def second_variables(run: Run, draft: Draft) -> dict[int, Name]:
         hint = draft.others.get(id(name)) or f"previous_{name.hint}"
         found[local] = Name(hint, is_given=True)
         if local not in run.left:
-            name.alias = found[local], ""
+            name.alias = found[local], ()
             found[local].uses += name.uses
     return found
 
@@ -84,7 +84,7 @@ def updated_variables(run: Run, draft: Draft) -> dict[int, Name]:
 def _updated(run: Run, local: int, draft: Draft) -> Name:
     """Name a variable as the program does that holds a value in the next turn."""
     names = [names_in(turn)[local] for turn in run.turns]
-    begin, path = run.starts.get(local, (None, ""))
+    begin, path = run.starts.get(local, (None, ()))
     is_named = begin is not None and begin.is_given and not path
     known = [draft.others[id(name)] for name in names if id(name) in draft.others]
     begun = begin.hint if begin is not None and is_named else ""

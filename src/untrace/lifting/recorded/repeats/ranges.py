@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from untrace.lifting.recorded.building import display, text_term
 from untrace.lifting.recorded.terms import Term
+from untrace.syntax.steps import Slice
 
 MIN_STEPS = 4
 """How many numbers are a `range` with a step, where a tuple would be shorter."""
@@ -57,19 +58,16 @@ def progression(numbers: Sequence[int]) -> Term:
     return display("()", [text_term(str(one)) for one in numbers])
 
 
-def bounds_of(indices: Sequence[int], length: int | None) -> str | None:
-    """Write the slice of a list that has the items of some indices, rising or falling.
-
-    >>> bounds_of([0, 1], 3), bounds_of([2, 1], 3), bounds_of([0, 1], 2)
-    ('[:-1]', '[1:]', '')
+def bounds_of(indices: Sequence[int], length: int | None) -> tuple[Slice, ...] | None:
+    """Return the slice of a list that has the items of some indices, rising or falling.
 
     Returns:
-      The slice; nothing if it is the whole list, None if the length is not known.
+      The slice; none if it is the whole list, None if the length is not known.
     """
     if length is None:
         return None
     begin, end = min(indices), max(indices) + 1
     if begin == 0 and end == length:
-        return ""
-    stop = "" if end == length else "-1" if end == length - 1 else str(end)
-    return f"[{begin or ''}:{stop}]"
+        return ()
+    stop = None if end == length else -1 if end == length - 1 else end
+    return (Slice(begin or None, stop),)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from untrace.capture.dict_keys import spelled
 from untrace.lifting.recorded.repeats.slots import Run, Slot
-from untrace.lifting.recorded.terms import Name
+from untrace.syntax.steps import Item
 
 _HEAD, _START, _LIST = len("for  in :\n"), len("x = x\n"), len("ys = []\nys.append()\n")
 _TARGET, _VARIABLE = len("x = \n"), len("item, ")
@@ -29,18 +30,24 @@ def _length_of_head(run: Run) -> int:
 
 def _key(slot: Slot) -> object:
     each = tuple([(id(name), path) for name, path in slot.each])
-    return slot.kind, slot.start, tuple(slot.numbers), tuple(slot.keys), each
+    return (
+        slot.kind,
+        slot.start,
+        slot.first,
+        *map(tuple, (slot.numbers, slot.trees, slot.keys)),
+        each,
+    )
 
 
 def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
     """Yield what the head of a loop has to say about what its turns take."""
     if slot.kind in ("index", "leaf", "row"):
         yield "items, "
-    listed: Sequence[str | tuple[Name, str]] = slot.keys
+    listed = [spelled((Item(key),)) for key in slot.keys]
     if slot.kind in ("number", "word", "function"):
         listed = slot.numbers
     elif slot.kind == "each":
-        listed = slot.each
+        listed = [name.hint + spelled(path) for name, path in slot.each]
     for one in listed[:n_turns]:
-        yield one if isinstance(one, str) else one[0].hint + one[1]
+        yield one
         yield ", "

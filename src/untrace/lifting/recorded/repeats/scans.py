@@ -23,6 +23,7 @@ from untrace.lifting.recorded.repeats.slots import (
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
 from untrace.syntax.precedence import LAMBDA
+from untrace.syntax.steps import Slice
 
 
 def scan_of(run: Run) -> list[Statement]:
@@ -32,7 +33,7 @@ def scan_of(run: Run) -> list[Statement]:
         return []
     ((local, start),) = starts.items()
     stacked = {
-        (part.name, part.path[: slot.start], slot.numbers[0])
+        (part.name, part.path[: slot.start], slot.first)
         for part, slot in first_parts(run)
         if type(part) is Ref and slot.kind == "index"
     }
@@ -45,12 +46,12 @@ def scan_of(run: Run) -> list[Statement]:
     begins: list[Statement] = []
     over = keyword("length", text_term(str(run.n_turns)))
     item = Name("item" if stacked else "_", True, "item" if stacked else "_")
-    for name, path, index in stacked:
+    for name, path, first in stacked:
         items = Name("stacked", True, uses=1)
         name.uses += 1
         stack = Term(["lambda *leaves: jnp.stack(leaves)"], LAMBDA)
-        bounds = f"[{index}:{int(index) + run.n_turns}]"
-        taken = starred(Term([Ref(name, path), bounds]))
+        bounds = Slice(first, first + run.n_turns)
+        taken = starred(Term([Ref(name, (*path, bounds))]))
         term = call(Term(["jax.tree.map"]), [stack, taken])
         begins.append(Statement(items, term))
         over = Term([Ref(items)])
@@ -119,7 +120,7 @@ def _moved(
         if type(part) is Ref:
             ref = part.resolved()
             if slot.kind == "carry":
-                ref = Ref(carry, "", ref.level)
+                ref = Ref(carry, (), ref.level)
             elif slot.kind == "index":
                 ref = Ref(item, after_index(ref.path, slot), ref.level)
             elif slot.kind == "local":

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
-from untrace.lifting.recorded.naming.paths import (
-    common,
-    differing_step,
-    index_of,
-    steps,
-)
+from untrace.lifting.recorded.naming.paths import differing_step, index_of
 from untrace.lifting.recorded.terms import Global, Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, defined
+from untrace.syntax.steps import (
+    Item,
+    Path,
+    common,
+    ends_with,
+    leads_into,
+    without_end,
+)
 
 _IN_WORDS = "_ ./-"
 
@@ -40,11 +43,12 @@ class Slot:
         "function" (the next one that the program's loop is over).
       local: Which value of a turn.
       array: The statement that unpacks the rows.
-      numbers: The number or word of every turn, or the index of the first; the trees whose leaf
-        it may be; what the functions are called.
+      numbers: The number or word of every turn; what the functions are called.
+      trees: The trees whose leaf it may be.
       start: The place of an index or key in the path.
+      first: The index of the first turn.
       step: 1, or -1 for an index that falls.
-      keys: The key of every turn, in brackets.
+      keys: The key of every turn.
       path: The part of a carry or an older one that is taken, or of each value.
       each: The value of every turn.
       functions: The function of every turn.
@@ -55,17 +59,19 @@ class Slot:
     local: int = 0
     array: Statement | None = None
     numbers: list[str] = field(default_factory=list)
+    trees: list[Path] = field(default_factory=list)
     start: int = 0
+    first: int = 0
     step: int = 1
     keys: list[str] = field(default_factory=list)
-    path: str = ""
-    each: list[tuple[Name, str]] = field(default_factory=list)
+    path: Path = ()
+    each: list[tuple[Name, Path]] = field(default_factory=list)
     functions: list[Global] = field(default_factory=list)
     begins: Ref | None = None
 
 
 @functools.lru_cache(maxsize=1024)
-def _fixed(kind: str, local: int = 0, path: str = "") -> Slot:
+def _fixed(kind: str, local: int = 0, path: Path = ()) -> Slot:
     """Return a slot that no turn changes: there are few, and most places have one."""
     return Slot(kind, local, path=path)
 
@@ -88,7 +94,7 @@ class Run:
     at_once: range = range(0)
     left: frozenset[int] = frozenset()
     updated: frozenset[int] = frozenset()
-    starts: dict[int, tuple[Name, str]] = field(default_factory=dict)
+    starts: dict[int, tuple[Name, Path]] = field(default_factory=dict)
     _locals: list[dict[int, int]] = field(default_factory=list)
     _made: set[int] = field(default_factory=set)
 
@@ -110,10 +116,10 @@ class Run:
         pairs = first_parts(self)
         return frozenset([slot.local for _, slot in pairs if slot.kind == "older"])
 
-    def origin(self, ref: Ref) -> tuple[Name, str]:
+    def origin(self, ref: Ref) -> tuple[Name, Path]:
         """Return where a value comes from: a name, and a path from there."""
-        name, path = self.draft.origins.get(id(ref.name), (ref.name, ""))
-        return name, path + ref.path
+        name, path = self.draft.origins.get(id(ref.name), (ref.name, ()))
+        return name, (*path, *ref.path)
 
     @property
     def functions(self) -> set[str]:
@@ -190,10 +196,10 @@ def slot_of(
     ):  # the first leaves of `[(w, b), (), (w_2, b_2)]`, by one index and by the other
         found = _leaf_slot(mine.resolved(), other.resolved(), run)
     if found is not None and known is not None and found.kind == known.kind == "leaf":
-        found.numbers = [tree for tree in known.numbers if tree in found.numbers]
+        found.trees = [tree for tree in known.trees if tree in found.trees]
         is_same = found.start == known.start and known.keys and found.keys
         found.keys = [*known.keys, found.keys[-1]] if is_same else []
-        return found if found.numbers or found.keys else None
+        return found if found.trees or found.keys else None
     if found is None or known is None or found is known or found == known:
         return found
     if found.kind == "older" and _begins_older(mine, known, found, run):
@@ -210,9 +216,9 @@ def _begins_older(mine: Token, known: Slot, found: Slot, run: Run) -> bool:
     """
     if run.n_turns != 2 or known.kind != "same" or type(mine) is not Ref:
         return False
-    name, path = run.starts.get(found.local, (None, ""))
+    name, path = run.starts.get(found.local, (None, ()))
     ref = mine.resolved()
-    return ref.name is name and ref.path == path + found.path
+    return ref.name is name and ref.path == (*path, *found.path)
 
 
 def _float_held(part: Token) -> Ref | None:
@@ -234,25 +240,22 @@ def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None
     The first leaves of `[(w, b), (w_2, b_2)]` are the items of a tuple.
     """
     owner, begin = run.origin(first)
-    (index,) = known.numbers
     before, after = begin[: known.start], after_index(begin, known)
-    paths = [
-        f"{before}[{int(index) + known.step * turn}]{after}"
-        for turn in range(run.n_turns)
-    ]
+    indices = [known.first + known.step * turn for turn in range(run.n_turns)]
+    paths = [(*before, Item(index), *after) for index in indices]
     trees = [
         tree
-        for tree in found.numbers
+        for tree in found.trees
         if all(
             is_leaf(owner, tree, n, begin, path) for n, path in enumerate(paths) if n
         )
     ]
-    return Slot("leaf", numbers=trees) if trees else None
+    return Slot("leaf", trees=trees) if trees else None
 
 
-def after_index(path: str, slot: Slot) -> str:
-    """Return what is taken from the item whose index a path has."""
-    return path[slot.start :].partition("]")[2]
+def after_index(path: Path, slot: Slot) -> Path:
+    """Return what is taken from the item whose index or key a path has."""
+    return path[slot.start + 1 :]
 
 
 def _text_slot(mine: Token, other: Token, known: Slot | None, turn: int) -> Slot | None:
@@ -334,7 +337,7 @@ def _ref_slot(
         is_alike = first.get(id(mine.name)) == local and mine.path == other.path
         return _fixed("local", local) if is_alike else None
     if id(other.name) in before:
-        is_start = mine.path.endswith(other.path) and id(mine.name) not in first
+        is_start = ends_with(mine.path, other.path) and id(mine.name) not in first
         local = before[id(other.name)]
         return _fixed("carry", local, other.path) if is_start else None
     if mine.name is other.name and mine.path == other.path:
@@ -352,13 +355,15 @@ def _ref_slot(
     return _index_slot(begin, path, turn) or _leaf_slot(mine, other, run)
 
 
-def _index_slot(begin: str, path: str, turn: int) -> Slot | None:
+def _index_slot(begin: Path, path: Path, turn: int) -> Slot | None:
     """Say that turns take the items of a container, one after the other."""
-    before, step, other, _ = differing_step(begin, path) or ("", "", "", "")
-    first, index = index_of(step), index_of(other)
+    place = differing_step(begin, path)
+    if place is None:
+        return None
+    first, index = index_of(begin[place]), index_of(path[place])
     if first is None or index is None or abs(index - first) != turn:
         return None
-    return Slot("index", 0, None, [str(first)], len(before), (index - first) // turn)
+    return Slot("index", start=place, first=first, step=(index - first) // turn)
 
 
 def _leaf_slot(mine: Ref, other: Ref, run: Run) -> Slot | None:
@@ -367,12 +372,11 @@ def _leaf_slot(mine: Ref, other: Ref, run: Run) -> Slot | None:
     (owner, begin), (_, path) = run.origin(mine), run.origin(other)
     trees = [tree for tree in leading(begin) if is_leaf(owner, tree, turn, begin, path)]
     start, keys = differing_key(begin, path)
-    return (
-        Slot("leaf", numbers=trees, start=start, keys=keys) if trees or keys else None
-    )
+    is_any = trees or keys
+    return Slot("leaf", trees=trees, start=start, keys=keys) if is_any else None
 
 
-def _older(ref: Ref, run: Run) -> tuple[int, str] | None:
+def _older(ref: Ref, run: Run) -> tuple[int, Path] | None:
     """Return which value of the turn before the last one this is, and what part of it.
 
     Before the first turn that is what the value begins as.
@@ -381,8 +385,8 @@ def _older(ref: Ref, run: Run) -> tuple[int, str] | None:
         local = run.locals_of(-2).get(id(ref.name))
         return (local, ref.path) if local is not None else None
     for local, (name, path) in run.starts.items():
-        if name is ref.name and ref.path.startswith(path):
-            return local, ref.path.removeprefix(path)
+        if name is ref.name and leads_into(ref.path, path):
+            return local, ref.path[len(path) :]
     return None
 
 
@@ -399,11 +403,10 @@ def _each_slot(
     ):
         return None
     if known is None:
-        ways = steps(mine.path), steps(other.path)
-        end = "".join(common([way[::-1] for way in ways])[::-1])
-        begin = mine.name, mine.path.removesuffix(end)
+        end = common([mine.path[::-1], other.path[::-1]])[::-1]
+        begin = mine.name, without_end(mine.path, end)
         known = Slot("each", path=end, each=[begin] * run.n_turns)
-    elif not other.path.endswith(known.path):
+    elif not ends_with(other.path, known.path):
         return None
-    known.each.append((other.name, other.path.removesuffix(known.path)))
+    known.each.append((other.name, without_end(other.path, known.path)))
     return known

@@ -32,6 +32,7 @@ from untrace.lifting.recorded.repeats.slots import (
 )
 from untrace.lifting.recorded.terms import Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, Trail, flat
+from untrace.syntax.steps import Path, ends_with, without_end
 
 MIN_TURNS = 3
 
@@ -224,17 +225,17 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
 
 def _starts(
     first: Sequence[Statement], second: Sequence[Statement], made: dict[int, int]
-) -> dict[int, tuple[Name, str]]:
+) -> dict[int, tuple[Name, Path]]:
     """Return what the carries of a run begin as, but for literals."""
-    found: dict[int, tuple[Name, str]] = {}
+    found: dict[int, tuple[Name, Path]] = {}
     for a, b in zip(first, second):
         for mine, other in zip(a.term.tokens(), b.term.tokens()):
             if type(mine) is not Ref or type(other) is not Ref:
                 continue
             ref, taken = mine.resolved(), other.resolved()
             local = made.get(id(taken.name))
-            if local is not None and ref.path.endswith(taken.path):
-                path = ref.path.removesuffix(taken.path)
+            if local is not None and ends_with(ref.path, taken.path):
+                path = without_end(ref.path, taken.path)
                 if id(ref.name) not in made:
                     found.setdefault(local, (ref.name, path))
     return found
@@ -285,9 +286,9 @@ def _is_carried(run: Run, slot: Slot) -> bool:
     return step_of([float(n) for n in slot.numbers[: run.n_turns]]) is not None
 
 
-def begin_of(ref: Ref, slot: Slot) -> tuple[Name, str]:
+def begin_of(ref: Ref, slot: Slot) -> tuple[Name, Path]:
     """Return what a carry begins as whose part is taken in the first turn."""
-    return ref.name, ref.path.removesuffix(slot.path)
+    return ref.name, without_end(ref.path, slot.path)
 
 
 def _agrees(run: Run) -> bool:
@@ -339,9 +340,9 @@ def _are_all_leaves(run: Run, part: Token, slot: Slot) -> bool:
         return True
     assert type(part) is Ref
     owner, _ = run.origin(part.resolved())
-    slot.numbers = [t for t in slot.numbers if n_leaves(owner, t) == run.n_turns]
-    slot.kind = "leaf" if slot.numbers else "key"
-    return bool(slot.numbers) or len(slot.keys) >= run.n_turns
+    slot.trees = [t for t in slot.trees if n_leaves(owner, t) == run.n_turns]
+    slot.kind = "leaf" if slot.trees else "key"
+    return bool(slot.trees) or len(slot.keys) >= run.n_turns
 
 
 def _are_all_rows(run: Run, slot: Slot) -> bool:
