@@ -7,12 +7,13 @@ import pytest
 
 import untrace
 from tests.lifting.installed import library
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.functions import own_calls
 from untrace.lifting.recorded.functions.inlining import inline
 from untrace.lifting.recorded.functions.needs import Kept
 from untrace.lifting.recorded.terms import Global, Name, Ref, Term
-from untrace.lifting.recorded.tree import Draft, Parameter, Statement
+from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.stages import measured
 

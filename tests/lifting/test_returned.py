@@ -5,10 +5,11 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 import untrace
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Name, Ref, Term
-from untrace.lifting.recorded.tree import Draft, Parameter, Statement
+from untrace.lifting.recorded.tree import Draft, Statement
 
 X = np.linspace(0.1, 1.0, 4, dtype=np.float32)
 

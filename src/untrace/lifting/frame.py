@@ -412,7 +412,7 @@ class Frame:
         Inputs that JAX kept no name of are called like what is `given` for them.
         """
         hints = input_hints(block)
-        made: list[Parameter] = []
+        made: list[Parameter[str]] = []
         unpack: list[tuple[list[str], str]] = []
         whole = starred(block, groups, hints)
         if whole:

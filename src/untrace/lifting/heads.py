@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+_Name = TypeVar("_Name")
 
 
-class Parameter(NamedTuple):
+class Parameter(NamedTuple, Generic[_Name]):
     """One parameter: `x`, `x=1.0`, `*args`, `**options`, or one that is passed by name.
 
     Attributes:
-      name: Its name.
+      name: Its name: a text, or a value whose text is not known yet.
       default: The text of its default, if it has one.
       stars: "*" or "**", if it takes what is left of the arguments.
       is_keyword: It stands behind `*`.
     """
 
-    name: str
+    name: _Name
     default: str = ""
     stars: str = ""
     is_keyword: bool = False
@@ -27,7 +29,7 @@ class Parameter(NamedTuple):
         return not (self.default or self.stars or self.is_keyword)
 
 
-Parameters = tuple[Parameter, ...]
+Parameters = tuple[Parameter[str], ...]
 ANY_ARGUMENTS: Parameters = (Parameter("args", stars="*"),)
 """Those of a function that is given what it does not look at."""
 

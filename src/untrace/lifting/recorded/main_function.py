@@ -11,6 +11,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture import Captured
 from untrace.capture.inputs import has_state
+from untrace.lifting.heads import Parameter
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.building import text_term
 from untrace.lifting.recorded.calls.callables import callable_term, decorator_term
@@ -26,7 +27,7 @@ from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.statements import write_body
 from untrace.lifting.recorded.terms import Name, Term
-from untrace.lifting.recorded.tree import Draft, Parameter, Statement
+from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.lifting.recorded.writer import Forms, Writer
 from untrace.lifting.spelling.homes import public_name
 from untrace.lifting.spelling.numbers import spell_float
@@ -87,7 +88,7 @@ def main_function(captured: Captured, program: Program, name: str) -> Function:
         if has_state(values[parameter.name]):
             program.modules.add(parameter.name)
         is_keyword = parameter.kind is parameter.kind.KEYWORD_ONLY
-        draft.parameters.append(Parameter(made, "", is_keyword))
+        draft.parameters.append(Parameter(made, is_keyword=is_keyword))
     shown = [values[p.name] for p in captured.parameters]
     program.named_sizes.update(_named_sizes(captured, shown))
     run = _main_run(whole, root)

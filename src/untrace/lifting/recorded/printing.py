@@ -121,12 +121,7 @@ def signature(draft: Draft) -> str:
 
 def parameters_of(draft: Draft) -> Parameters:
     """The parameters of a function, whose names have their texts."""
-    return tuple(
-        [
-            Parameter(one.name.text, one.default, one.stars, one.is_keyword)
-            for one in draft.parameters
-        ]
-    )
+    return tuple([Parameter(one.name.text, *one[1:]) for one in draft.parameters])
 
 
 def _rows(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
 from untrace.lifting.recorded.withs import Items
 from untrace.optional import Subject
@@ -123,16 +124,6 @@ class Statement:
         return self.context or ()
 
 
-@dataclass(eq=False, slots=True)
-class Parameter:
-    """A parameter: `x`, `*args`, or keyword-only; `default` is the text of its default."""
-
-    name: Name
-    stars: str = ""
-    is_keyword: bool = False
-    default: str = ""
-
-
 def no_count(value: int, variable: End) -> Term | None:
     """Refer to no integer that a loop counts to."""
     return None
@@ -143,7 +134,7 @@ class Draft(Subject):
     """A function, whose text `printing.py` makes."""
 
     name: str
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: list[Parameter[Name]] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     result: Term | None = None
     decorators: list[Term] = field(default_factory=list)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.building import call, keyword, text_term
 from untrace.lifting.recorded.expressions import without_objects
 from untrace.lifting.recorded.functions.annotations import annotate
@@ -29,7 +30,7 @@ from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import has_array
 from untrace.lifting.recorded.printing import free_name
 from untrace.lifting.recorded.terms import Global, Name, Term
-from untrace.lifting.recorded.tree import Draft, Parameter
+from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.defaults import all_defaults

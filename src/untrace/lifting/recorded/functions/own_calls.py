@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.building import call, keyword, starred, text_term
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
 from untrace.lifting.recorded.functions.annotations import annotate
@@ -32,7 +33,7 @@ from untrace.lifting.recorded.naming.results import name_results
 from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import Global, Name, Term
-from untrace.lifting.recorded.tree import Parameter, Statement
+from untrace.lifting.recorded.tree import Statement
 from untrace.lifting.recorded.unify.places import passed_text
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
@@ -155,7 +156,7 @@ def _arguments(
     arguments = _positional(named[:n_given], item, inner, writer)
     for name, _ in named:
         text = spell_float(defaults[name.hint]) if name.hint in defaults else ""
-        draft.parameters.append(Parameter(name, default=text))
+        draft.parameters.append(Parameter(name, text))
     if inner.lifted:
         draft.types = ""
     front, back = 0, len(named) - len(defaults)
@@ -169,7 +170,7 @@ def _arguments(
         draft.parameters.insert(place, Parameter(name))
         arguments.insert(place, writer.reach(origin, name.is_tree))
     for name, value in rest:
-        draft.parameters.append(Parameter(name, stars[name.hint]))
+        draft.parameters.append(Parameter(name, stars=stars[name.hint]))
         if isinstance(value, dict):
             arguments += [keyword(k, writer.value(v, k)) for k, v in value.items()]
         else:

@@ -12,6 +12,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.attributes import Attributes, in_places
 from untrace.capture.inputs import has_state
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.calls.unwrapping import followed, way
 from untrace.lifting.recorded.expressions import with_numbers
 from untrace.lifting.recorded.functions.attributes import attribute_parameters
@@ -34,7 +35,6 @@ from untrace.lifting.recorded.naming.values import (
     tree_key,
 )
 from untrace.lifting.recorded.terms import Name
-from untrace.lifting.recorded.tree import Parameter
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.objects import fields_of
@@ -68,7 +68,7 @@ def passed_parameters(
             if is_behind and values[name] is defaults.get(name, values):
                 text = spell_float(defaults[name])
                 made = _number_parameter(name, values[name], writer)
-                parameter = Parameter(made, "", name in keywords, text)
+                parameter = Parameter(made, text, is_keyword=name in keywords)
                 writer.draft.parameters.append(parameter)
             continue
         stars = ""
@@ -94,12 +94,12 @@ def passed_parameters(
             writer.arguments[id(given), name] = made
         if type(given) is float:
             writer.hold_float(given, name, made)
-        writer.draft.parameters.append(Parameter(made, stars, name in keywords))
+        writer.draft.parameters.append(Parameter(made, "", stars, name in keywords))
     # In a code object, the names of starred parameters come after those of keywords.
     writer.draft.parameters.sort(key=_rank)
 
 
-def _rank(parameter: Parameter) -> int:
+def _rank(parameter: Parameter[Name]) -> int:
     """Return where Python wants a parameter to stand."""
     if parameter.stars == "**":
         return 3
@@ -242,7 +242,7 @@ def trailing_defaults(
     return known
 
 
-def with_used_defaults(parameters: Sequence[Parameter]) -> list[Parameter]:
+def with_used_defaults(parameters: Sequence[Parameter[Name]]) -> list[Parameter[Name]]:
     """Leave out parameters that have defaults and are not used."""
     return [p for p in parameters if not p.default or p.name.uses or p.name.captured]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from untrace.lifting.heads import Parameter
 from untrace.lifting.recorded.building import call, display, keyword, starred, text_term
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.repeats.slots import (
@@ -21,7 +22,7 @@ from untrace.lifting.recorded.repeats.slots import (
     names_in,
 )
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, Token
-from untrace.lifting.recorded.tree import Draft, Names, Parameter, Statement
+from untrace.lifting.recorded.tree import Draft, Names, Statement
 from untrace.syntax.precedence import LAMBDA
 from untrace.syntax.steps import Slice
 

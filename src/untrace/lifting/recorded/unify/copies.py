@@ -75,7 +75,7 @@ def _shared_head(heads: Sequence[Parameters]) -> Parameters | None:
 
     One that some take by position is no keyword.
     """
-    shared: list[Parameter] = []
+    shared: list[Parameter[str]] = []
     for column in zip(*heads):
         defaults = dict.fromkeys(filter(None, [one.default for one in column]))
         if len(defaults) > 1:
