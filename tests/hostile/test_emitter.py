@@ -47,7 +47,6 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/idioms/domains.py", "_padding_text"): (1, NUMBER),
     ("lifting/idioms/domains.py", ""): (1, NUMBER),
     ("lifting/recorded/calls/scalars.py", "scalar_of"): (1, NUMBER),
-    ("lifting/recorded/repeats/slots.py", "slot_of"): (1, NUMBER),
     ("lifting/recorded/numbers/number_texts.py", "_with_exponent"): (1, NUMBER),
     ("lifting/spelling/base.py", ""): (1, NUMBER),
     ("lifting/spelling/numbers.py", "spell_float"): (2, NUMBER),
@@ -90,7 +89,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/functions/annotations.py", "_size"): (2, "identifiers alone"),
     # strings of f-strings
     ("lifting/alike_parts.py", "_turns"): (2, SAFE),
-    ("lifting/recorded/repeats/loop_headers.py", "Header._item_of_tuple"): (2, NUMBER),
+    ("lifting/recorded/repeats/loop_headers.py", "Header._item_of_tuple"): (1, NUMBER),
     ("lifting/recorded/repeats/loop_headers.py", "Header.key"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header.word"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header._made_word"): (1, SAFE),

@@ -1,6 +1,7 @@
 """Expressions are trees: groups say what stands in their brackets."""
 
 import ast
+import math
 
 import pytest
 
@@ -13,10 +14,21 @@ from untrace.lifting.recorded.building import (
     indexed,
     joined,
     keyword,
+    literal_term,
     starred,
 )
 from untrace.lifting.recorded.checks import check_nodes
-from untrace.lifting.recorded.terms import CALL, LIST, Group, Name, Ref, Term, update
+from untrace.lifting.recorded.repeats.slots import kind_of
+from untrace.lifting.recorded.terms import (
+    CALL,
+    LIST,
+    Group,
+    Literal,
+    Name,
+    Ref,
+    Term,
+    update,
+)
 from untrace.lifting.recorded.tree import Draft, Statement
 from untrace.syntax.steps import Item
 
@@ -87,3 +99,37 @@ def test_a_group_that_is_none_is_found():
         check_nodes(Draft("f", statements=[Statement(Y, lie)]))
     with pytest.raises(AssertionError, match="no Python"):
         check_nodes(Draft("f", result=Term(["for ", Group(CALL, [])])))
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "kind"),
+    [
+        (3, "3", "number"),
+        (-0.5, "-0.5", "number"),
+        (1e-06, "1e-06", "number"),
+        ("layer_1/w", '"layer_1/w"', "word"),
+        ("a:b", '"a:b"', ""),
+        ("", '""', ""),
+    ],
+)
+def test_a_literal_is_known_by_what_it_is(value, text, kind):
+    term = literal_term(value)
+    (literal,) = term.parts
+    assert (term.render(), literal.value, kind_of(literal)) == (text, value, kind)
+    assert literal == Literal(text, value) != Literal(text + "0", value)
+
+
+@pytest.mark.parametrize("value", [True, math.inf, ("a", 1), b"x"])
+def test_what_is_no_number_and_no_string_is_text(value):
+    (part,) = literal_term(value).parts
+    assert type(part) is str
+
+
+def test_a_sign_binds_less_tightly_than_an_attribute():
+    assert attribute(literal_term(-2), "real").render() == "(-2).real"
+
+
+def test_a_lead_has_the_key_itself():
+    (item,) = dict_term([(("a", 1), ref(X))]).group.items
+    assert item.lead.word == ("a", 1)
+    assert item.lead.text == '("a", 1): '

@@ -5,6 +5,7 @@ Parentheses are placed here, where what is put into a place does not bind tightl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from untrace.lifting.recorded.terms import (
     TUPLE_OF,
     Group,
     Lead,
+    Literal,
     Term,
     placed,
 )
@@ -31,6 +33,22 @@ from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPL
 def text_term(text: str) -> Term:
     """Make a term of text that is an atom, or a number with its sign."""
     return Term([text], UNARY if text.startswith("-") else ATOM)
+
+
+def literal_of(value: Any, text: str = "") -> Literal | None:
+    """Return a number or a string as what stands by itself; None for anything else."""
+    kind: type[Any] = type(value)
+    if kind not in (int, float, str) or (kind is float and not math.isfinite(value)):
+        return None
+    return Literal(text or quoted(value), value)
+
+
+def literal_term(value: Any, text: str = "") -> Term:
+    """Write a number or a string, which may have another text than that of a key."""
+    literal = literal_of(value, text)
+    if literal is None:
+        return text_term(text or quoted(value))
+    return Term([literal], UNARY if literal.text.startswith("-") else ATOM)
 
 
 def enclosed(term: Term, level: int) -> Term:
@@ -80,12 +98,12 @@ def starred(term: Term) -> Term:
 
 def keyword(name: str, term: Term) -> Term:
     """Write a keyword argument."""
-    return _item(term, Lead(KEYWORD, f"{name}="))
+    return _item(term, Lead(KEYWORD, name))
 
 
-def entry(key: str, term: Term) -> Term:
-    """Write an entry of a dict, whose key is this text."""
-    return _item(term, Lead(KEY, f"{key}: "))
+def entry(key: Any, term: Term) -> Term:
+    """Write an entry of a dict."""
+    return _item(term, Lead(KEY, key))
 
 
 def without_lead(item: Term) -> Term:
@@ -125,7 +143,7 @@ def display(brackets: str, terms: Iterable[Term]) -> Term:
 def dict_term(items: Iterable[tuple[Any, Term]], bases: Iterable[Term] = ()) -> Term:
     """Write a dict, `{**base, "key": value}`."""
     given = [_item(base, Lead(STARS, "**"), ATOM) for base in bases]
-    return dict_of([*given, *[entry(quoted(key), term) for key, term in items]])
+    return dict_of([*given, *[entry(key, term) for key, term in items]])
 
 
 def dict_of(entries: Iterable[Term]) -> Term:

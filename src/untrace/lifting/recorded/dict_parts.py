@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from untrace.capture.dict_keys import quoted
 from untrace.capture.trees import Leaf, Node, Tree, build, is_builtin
-from untrace.lifting.recorded.building import call, dict_term, text_term
+from untrace.lifting.recorded.building import call, dict_term, literal_term
 from untrace.lifting.recorded.functions.likeness import node_at
 from untrace.lifting.recorded.naming.values import Found, tree_key
 from untrace.lifting.recorded.terms import Global, Name, Term
@@ -198,7 +197,7 @@ def _part_term(part: _Part, tree: Node, arrays: Sequence[Any], writer: Writer) -
     held = writer.reach(part.found, is_tree=True)
     if not part.dropped:
         return held
-    keys = [text_term(quoted(key)) for key in part.dropped]
+    keys = map(literal_term, part.dropped)
     term = _helper_call("without", [held, *keys], writer)
     left = _only(tree, part.entries)
     key = tree_key(left, arrays)

@@ -22,6 +22,7 @@ from untrace.lifting.recorded.building import (
     display,
     indexed,
     keyword,
+    literal_term,
     text_term,
 )
 from untrace.lifting.recorded.calls.tails import dtype_term, limit_term
@@ -82,7 +83,7 @@ def _float(value: float, writer: Writer, role: str) -> Term:
 
 def constant_term(value: float, writer: Writer) -> Term:
     """Write a constant of the source, whatever else is the same number."""
-    return text_term(spell(value, writer.program.lifter.imports))
+    return literal_term(value, spell(value, writer.program.lifter.imports))
 
 
 def shape_term(value: Any, writer: Writer) -> Term:
@@ -127,9 +128,12 @@ def static_term(value: Any, writer: Writer, role: str = "") -> Term:
     if item is not None:
         return item
     value = _without_enum(value, writer)
-    text = spell_limit(value, imports) or spell(value, imports)
-    numbers = writer.program.numbers
-    return numbers.term(value, text, role, writer.in_library) or text_term(text)
+    limit_text = spell_limit(value, imports)
+    text = limit_text or spell(value, imports)
+    made = writer.program.numbers.term(value, text, role, writer.in_library)
+    if made is None:
+        made = text_term(text) if limit_text else literal_term(value, text)
+    return made
 
 
 @optional(gives(None))
@@ -139,7 +143,7 @@ def _array_item(value: Any, writer: Writer) -> Term | None:
     for item in call.items if call is not None and not writer.in_library else ():
         if item.value is value and writer.program.is_named(item.array):
             array = writer.program.constant(item.array)
-            return indexed(array, [text_term(str(n)) for n in item.place])
+            return indexed(array, [literal_term(n) for n in item.place])
     return None
 
 

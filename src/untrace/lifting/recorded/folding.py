@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from untrace.lifting.recorded.functions.returned import MAX_LINE, is_long_tuple
-from untrace.lifting.recorded.terms import TUPLE_OF, Name, Ref, Term
+from untrace.lifting.recorded.terms import TUPLE_OF, Literal, Name, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Loop, Names, Statement, flat, is_folded
 from untrace.optional import gives, optional
 
@@ -56,7 +56,7 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
 
 def _is_number(statement: Statement) -> bool:
     """Whether a statement assigns a number to a variable: `n = 3`."""
-    is_text = all(isinstance(part, str) for part in statement.term.tokens())
+    is_text = all(isinstance(part, (str, Literal)) for part in statement.term.tokens())
     return is_text and isinstance(statement.targets, Name) and not statement.nested
 
 

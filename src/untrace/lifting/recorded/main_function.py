@@ -13,7 +13,7 @@ from untrace.capture import Captured
 from untrace.capture.inputs import has_state
 from untrace.lifting.heads import Parameter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import text_term
+from untrace.lifting.recorded.building import literal_term
 from untrace.lifting.recorded.calls.callables import callable_term, decorator_term
 from untrace.lifting.recorded.calls.calls import write_as_made
 from untrace.lifting.recorded.expressions import static_term, value_term
@@ -135,8 +135,8 @@ def _hold_numbers(run: Body, captured: Captured, writer: Writer) -> None:
         is_left = identifier(name, "arg") not in given and name not in changed
         if type(value) in (int, float) and is_left:
             held = number_name(name, value, writer)
-            text = text_term(spell_float(value))
-            writer.draft.statements.append(Statement(held, text))
+            literal = literal_term(value, spell_float(value))
+            writer.draft.statements.append(Statement(held, literal))
             writer.n_formulas += 1
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from untrace.capture.dict_keys import spelled
+from untrace.capture.dict_keys import quoted, spelled
 from untrace.lifting.recorded.naming.paths import index_of, part_of
 from untrace.syntax.precedence import ATOM, LAMBDA, LEVELS, TUPLE
 from untrace.syntax.steps import Path, Slice, leads_into
@@ -87,19 +87,42 @@ class Symbol(Protocol):
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, or a string, that stands by itself.
+
+    Attributes:
+      text: How it is written.
+      value: What it is.
+    """
+
+    text: str
+    value: float | str = field(compare=False)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number."""
+        return type(self.value) in (int, float)
+
+
 @dataclass(eq=False, slots=True)
 class Constant:
     """A number of the module.
 
     Attributes:
       name: What it is called.
-      number: Its text, which stands for the name if that is used only once.
+      literal: Its text, which stands for the name if that is used only once.
       is_refused: Another number claims the name, so none has it.
     """
 
     name: str
-    number: str
+    literal: Literal
     is_refused: bool = False
+
+    @property
+    def number(self) -> str:
+        """How the number is written."""
+        return self.literal.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +143,14 @@ class Global:
         return symbol.name  # type: ignore[union-attr]
 
     @property
+    def literal(self) -> Literal | None:
+        """The number that it stands for; None for a function."""
+        return self.symbol.literal if type(self.symbol) is Constant else None
+
+    @property
     def number(self) -> str:
-        """The number that it stands for; "" for a function."""
-        return self.symbol.number if type(self.symbol) is Constant else ""
+        """How that is written; "" for a function."""
+        return self.literal.text if self.literal is not None else ""
 
 
 TUPLE_OF, LIST, DICT, CALL, INDEX, PARENS, BARE = range(7)
@@ -137,19 +165,18 @@ class Lead(NamedTuple):
 
     Attributes:
       kind: Whether it is stars, a keyword or a key.
-      text: All of it.
+      word: The stars, the keyword, or the key itself.
     """
 
     kind: int
-    text: str
+    word: Any
 
     @property
-    def word(self) -> str:
-        """The keyword, or the text of the key."""
-        return self.text[: -len(_ENDS[self.kind])]
-
-
-_ENDS = ("*", "=", ": ")
+    def text(self) -> str:
+        """All of it, as it is written."""
+        if self.kind == KEY:
+            return f"{quoted(self.word)}: "
+        return f"{self.word}=" if self.kind == KEYWORD else self.word
 
 
 @dataclass(slots=True)
@@ -233,7 +260,7 @@ class Group:
         return _with_stars(self) if can_star else [i.render() for i in self.items]
 
 
-Token = str | Ref | Global
+Token = str | Ref | Global | Literal
 Part: TypeAlias = "Token | Group"
 
 
@@ -371,8 +398,9 @@ class Term:
                 parts.append(part.whole())
                 continue
             ref = part.resolved() if type(part) is Ref else None
-            if type(part) is Global and part.number == part.text:
-                parts.append(part.number)  # it has no name any more
+            literal = part.literal if type(part) is Global else None
+            if literal is not None and literal.text == _text(part):
+                parts.append(literal)  # it has no name any more
                 continue
             if ref is None or ref.name.folded is None:
                 is_named = ref is not None and ref.name.text
@@ -498,10 +526,10 @@ def _plain(parts: list[Part]) -> Term:
 def _text(part: Part) -> str:
     if type(part) is str:
         return part
-    if type(part) is Global:
-        return part.text
     if type(part) is Group:
         return part.render()
+    if type(part) is Global or type(part) is Literal:
+        return part.text
     assert type(part) is Ref
     ref = part.resolved()
     folded = ref.name.folded

@@ -12,7 +12,7 @@ import jax
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import reason
-from untrace.lifting.recorded.building import call, display, keyword, text_term
+from untrace.lifting.recorded.building import call, display, keyword, literal_term
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.custom_rules import custom_term
 from untrace.lifting.recorded.calls.kernels import kernel_term
@@ -33,7 +33,7 @@ from untrace.lifting.recorded.functions.parameters import (
 )
 from untrace.lifting.recorded.naming.values import arrays_in, has_array
 from untrace.lifting.recorded.terms import Global, Term, is_global
-from untrace.lifting.recorded.unify.places import passed_text
+from untrace.lifting.recorded.unify.places import number_term
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.homes import public_name
@@ -153,7 +153,7 @@ def transformed_call(made: jaxapi.Transformed, item: Call, writer: Writer) -> Te
     args, kwargs = list(item.args), dict(item.kwargs)
     if made.maker[1] in _SAME_ARGUMENTS:
         args, kwargs = _left(made, args, kwargs, bodies, writer)
-    given = {n: text_term(passed_text(number)) for n, number in numbers.items()}
+    given = {n: number_term(number) for n, number in numbers.items()}
     last = [keyword(n, term) if kwargs else term for n, term in given.items()]
     return call(function, [*plain_arguments(args, kwargs, writer), *last])
 
@@ -232,7 +232,7 @@ def _static_call(
     assert body is not None
     static = (static_names(body) | bound_parameters(made.function, body)) - passed
     left = [name for name in body.parameters if name not in static]
-    positions = [text_term(str(i)) for i, name in enumerate(left) if name in passed]
+    positions = [literal_term(i) for i, name in enumerate(left) if name in passed]
     given = positions[0] if len(positions) == 1 else display("()", positions)
     fixed = frozenset(i for i, name in enumerate(body.parameters) if name in static)
     more = [keyword("static_argnums", given)]

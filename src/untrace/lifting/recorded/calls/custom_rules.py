@@ -19,7 +19,13 @@ from untrace.lifting.blocks.raising_rules import exception_text
 from untrace.lifting.heads import ANY_ARGUMENTS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import call, display, keyword, text_term
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    literal_term,
+    text_term,
+)
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
@@ -210,7 +216,7 @@ def _decorator(
     if not passed:
         return home
     left = [i - sum(j < i for j in fixed) for i in passed]
-    positions = display("()", [text_term(str(i)) for i in left])
+    positions = display("()", map(literal_term, left))
     partial = f"{program.lifter.imports.module('functools')}.partial"
     return call(Term([partial]), [home, keyword("nondiff_argnums", positions)])
 

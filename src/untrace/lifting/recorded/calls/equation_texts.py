@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from untrace.lifting.recorded.building import merged
+from untrace.lifting.recorded.building import literal_of, merged
 from untrace.lifting.recorded.terms import (
     CALL,
     INDEX,
@@ -21,6 +22,7 @@ from untrace.lifting.recorded.terms import (
     Global,
     Group,
     Lead,
+    Literal,
     Part,
     Term,
     placed,
@@ -66,6 +68,12 @@ class _Reader:
                 return placed(self._operands[name], level)
             case ast.Name(id=name) if name in self._functions:
                 return [Global(name)]
+            case ast.Constant(value=value):
+                return [self._literal(node, value)]
+            case ast.UnaryOp(
+                op=ast.USub(), operand=ast.Constant(value=int() | float() as value)
+            ):
+                return [self._literal(node, -value)]
             case ast.Call(func=owner, args=args, keywords=keywords):
                 made = self._group(CALL, [*args, *keywords], node, owner)
             case ast.Subscript(value=owner, slice=ast.Tuple(elts=items)):
@@ -110,13 +118,17 @@ class _Reader:
         lead: Lead | None = None
         level = LAMBDA if kind in (CALL, TUPLE_OF) else ATOM
         if isinstance(node, ast.keyword):
-            word = f"{node.arg}=" if node.arg else "**"
-            kind_of = KEYWORD if node.arg else STARS
-            lead, node, level = Lead(kind_of, word), node.value, ATOM
+            lead = Lead(KEYWORD, node.arg) if node.arg else Lead(STARS, "**")
+            node, level = node.value, ATOM
         elif isinstance(node, ast.Starred):
             lead, node, level = Lead(STARS, "*"), node.value, ATOM
         bound = level_of(node) if isinstance(node, ast.expr) else ATOM
         return Term(self.parts(node, level), max(bound, LAMBDA), lead)
+
+    def _literal(self, node: ast.AST, value: Any) -> Part:
+        start, stop = self._read.span(node)
+        text = self._read.text[start:stop]
+        return literal_of(value, text) or text
 
     def _generic(self, node: ast.AST) -> list[Part]:
         """Return the text of an expression, with what is in it in its place."""
@@ -125,7 +137,9 @@ class _Reader:
         inner = [] if isinstance(node, ast.JoinedStr) else [*_placed_in(node)]
         for child in sorted(inner, key=self._read.span):
             start, end = self._read.span(child)
-            found += [self._read.text[position:start], *self.parts(child, ATOM)]
+            made = self.parts(child, ATOM)
+            texts = [one.text if type(one) is Literal else one for one in made]
+            found += [self._read.text[position:start], *texts]
             position = end
         return merged([*found, self._read.text[position:stop]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from untrace import jaxapi
 from untrace.lifting.blocks.error_checks import HELPER
-from untrace.lifting.recorded.building import call, text_term
+from untrace.lifting.recorded.building import call, literal_term
 from untrace.lifting.recorded.expressions import tree_term
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.writer import Writer
@@ -18,7 +18,7 @@ def error_check_term(check: jaxapi.ErrorCheck, writer: Writer) -> Term:
     args = [
         tree_term(check.x, writer),
         writer.value(check.pred),
-        text_term(lifter.spell(check.message)),
+        literal_term(check.message, lifter.spell(check.message)),
     ]
     if check.index is not None:
         args.append(writer.value(check.index))

@@ -13,7 +13,13 @@ from untrace import jaxapi
 from untrace.lifting.blocks.kernels import block_shape
 from untrace.lifting.blocks.state import memory_text, pallas, scratch_text
 from untrace.lifting.frame import Frame
-from untrace.lifting.recorded.building import call, display, keyword, text_term
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    literal_term,
+    text_term,
+)
 from untrace.lifting.recorded.functions.definitions import define
 from untrace.lifting.recorded.terms import Global, Term
 from untrace.lifting.recorded.unwritable import Unwritable
@@ -78,7 +84,7 @@ def _option(
         return _scratch(value, frame)
     if name == "grid":
         return writer.value(value)
-    return text_term(frame.lifter.spell(value))
+    return literal_term(value, frame.lifter.spell(value))
 
 
 def _specs(specs: Any, bodies: Sequence[Body], writer: Writer, frame: Frame) -> Term:

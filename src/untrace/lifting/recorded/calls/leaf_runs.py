@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from untrace.lifting.recorded.building import merged
-from untrace.lifting.recorded.terms import Name, Ref, Term, Token
+from untrace.lifting.recorded.terms import Literal, Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Names, flat
 
 
-def may_be(known: Draft, other: Draft, numbers: Mapping[str, str]) -> bool:
+def may_be(known: Draft, other: Draft, numbers: Mapping[str, Literal]) -> bool:
     """Whether a run did what another did, as far as it tells.
 
     Args:
@@ -65,7 +65,7 @@ class _Pairs:
     def __init__(
         self,
         names: dict[int, Name],
-        literal: dict[int, str],
+        literal: dict[int, Literal],
         known: Draft,
         other: Draft,
     ) -> None:

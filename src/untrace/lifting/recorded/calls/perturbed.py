@@ -177,6 +177,6 @@ def _cases(made: Mapping[Choice, tuple[Term, Backward]]) -> Term:
 def _dict(items: Iterable[tuple[Choice, Term]]) -> Term:
     """Write a dict whose keys list what is given."""
     return dict_of(
-        entry(str(tuple([i for i, has in enumerate(key) if has])), term)
+        entry(tuple([i for i, has in enumerate(key) if has]), term)
         for key, term in items
     )

@@ -33,7 +33,7 @@ from untrace.lifting.recorded.naming.values import (
     is_array,
 )
 from untrace.lifting.recorded.printing import render
-from untrace.lifting.recorded.terms import Term
+from untrace.lifting.recorded.terms import Literal, Term
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unwritable import UnknownArray, Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -135,7 +135,7 @@ def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     first = next(iter(known.values()), None)
     for run, draft in doubtful.items():
         imports = writer.program.lifter.imports
-        literal = {name: spell(n, imports) for name, n in _numbers(run).items()}
+        literal = {n: Literal(spell(v, imports), v) for n, v in _numbers(run).items()}
         if first is not None and not may_be(first, draft, literal):
             return None
     texts = [*map(_run_text, known.values())]

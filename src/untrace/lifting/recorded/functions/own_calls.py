@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from untrace.lifting.heads import Parameter
-from untrace.lifting.recorded.building import call, keyword, starred, text_term
+from untrace.lifting.recorded.building import call, keyword, starred
 from untrace.lifting.recorded.expressions import built, constant_term, with_numbers
 from untrace.lifting.recorded.functions.annotations import annotate
 from untrace.lifting.recorded.functions.function_arguments import (
@@ -34,7 +34,7 @@ from untrace.lifting.recorded.naming.unpacking import unpack_parameters
 from untrace.lifting.recorded.naming.values import tree_key
 from untrace.lifting.recorded.terms import Global, Name, Term
 from untrace.lifting.recorded.tree import Statement
-from untrace.lifting.recorded.unify.places import passed_text
+from untrace.lifting.recorded.unify.places import number_term
 from untrace.lifting.recorded.writer import Writer
 from untrace.lifting.spelling.numbers import spell_float
 from untrace.recovery.record import Body, Call, is_library
@@ -105,7 +105,7 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         passed=passed,
         **held_by(body, item.turn, program),
     )
-    arguments += [text_term(passed_text(number)) for number in passed.values()]
+    arguments += map(number_term, passed.values())
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     statement.roles = {**by_value(passed), **statement.roles}

@@ -72,8 +72,9 @@ def _entries(term: Term) -> Iterator[tuple[Path, Term]]:
     if group is None or not group.is_display:
         return
     if group.kind == DICT:
-        keys = [_key(item) for item in group.items]
-        if all(keys):
+        leads = [item.lead for item in group.items]
+        keys = [lead.word for lead in leads if lead and lead.kind == KEY]
+        if len(keys) == len(leads) and all(type(k) is str and is_name(k) for k in keys):
             for key, item in zip(keys, group.items):
                 yield (Item(key),), without_lead(item)
     elif len(group.items) > 1 and _is_plain(group):
@@ -89,11 +90,3 @@ def _is_plain(group: Group) -> bool:
 def _hint(path: Path) -> str:
     """Return what a part is called after: its key, if it has one."""
     return identifier(path[0].word, "part") if is_word_key(path[0]) else ""
-
-
-def _key(item: Term) -> str:
-    """Return the key of an entry of a dict, if it is a word."""
-    if item.lead is None or item.lead.kind != KEY:
-        return ""
-    key = item.lead.word
-    return key[1:-1] if key[0] == '"' and is_name(key[1:-1]) else ""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.terms import Constant, Global, Term
+from untrace.lifting.recorded.terms import Constant, Global, Literal, Term
 from untrace.lifting.recorded.tree import Draft
 from untrace.optional import gives, makes, optional
 from untrace.recovery.numbers import NumberKey, is_plain_number, number_key
@@ -92,7 +92,9 @@ class Numbers:
         if not name or name in self._refused:
             return None
         is_plain = is_plain_number(key) and not is_users
-        if (is_plain and not is_negative) or not self._claim(name, key, text):
+        if (is_plain and not is_negative) or not self._claim(
+            name, key, Literal(text, value)
+        ):
             self._refused.add(name)
             if name in self._known:
                 self._known[name][1].is_refused = True
@@ -128,10 +130,10 @@ class Numbers:
         key = number_key(value)
         return "" if key is None else self.roles.get(key, "")
 
-    def _claim(self, name: str, key: NumberKey, text: str) -> bool:
+    def _claim(self, name: str, key: NumberKey, literal: Literal) -> bool:
         """Take a name for a number; tell whether no other has it."""
         if name not in self._known and self._scope.fresh_global(name) == name:
-            self._known[name] = key, Constant(name, text)
+            self._known[name] = key, Constant(name, literal)
         return name in self._known and self._known[name][0] == key
 
     @optional(gives(None))

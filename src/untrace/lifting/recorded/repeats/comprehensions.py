@@ -23,7 +23,7 @@ from untrace.lifting.recorded.building import (
 from untrace.lifting.recorded.folding import fold_all
 from untrace.lifting.recorded.repeats.displays import Collection
 from untrace.lifting.recorded.repeats.lists import left_by, list_of, take_items
-from untrace.lifting.recorded.repeats.slots import Run, carried, locals_in
+from untrace.lifting.recorded.repeats.slots import ZERO, Run, carried, locals_in
 from untrace.lifting.recorded.terms import (
     BARE,
     CALL,
@@ -75,7 +75,7 @@ def is_expression(run: Run) -> bool:
         return False
     starts = carried(run)
     if not isinstance(last.targets, Name) or starts:
-        return not run.left and list(starts.values()) == ["0"]
+        return not run.left and list(starts.values()) == [ZERO]
     return run.left == frozenset([locals_in(run.turns[0])[id(last.targets)]])
 
 
@@ -130,7 +130,7 @@ def nested_total(loop: Loop, begins: Sequence[Statement], run: Run) -> Statement
 
 def _begun_at_0(begins: Sequence[Statement]) -> Name | None:
     """Return the variable of a loop, if it has one, which begins as 0."""
-    if len(begins) != 1 or begins[0].term.parts != ["0"]:
+    if len(begins) != 1 or begins[0].term.parts != [ZERO]:
         return None
     variable = begins[0].targets
     return variable if isinstance(variable, Name) else None

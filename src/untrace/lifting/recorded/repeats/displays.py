@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from untrace.lifting.recorded.building import (
     attribute,
@@ -36,7 +37,6 @@ from untrace.lifting.recorded.terms import (
 )
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.syntax.precedence import LAMBDA
-from untrace.syntax.text import QUOTES
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,7 +54,7 @@ class Display:
 
     kind: int
     head: tuple[Term, ...]
-    words: tuple[str, ...]
+    words: tuple[Any, ...]
     items: tuple[Term, ...]
     locals: frozenset[int]
     key: object
@@ -84,7 +84,7 @@ def collections_of(
     run: Run,
     draft: Draft,
     rest: Sequence[Statement],
-    word: Callable[[Sequence[str]], list[Part] | None],
+    word: Callable[[Sequence[Any]], list[Part] | None],
 ) -> list[Collection]:
     """Find the lists and dicts of what the turns leave; the run leaves the others.
 
@@ -258,11 +258,12 @@ def _display_behind(
     head, rest = group.items[:n_head], group.items[n_head:]
     n = len(rest) // n_turns
     turns = [rest[turn * n : (turn + 1) * n] for turn in range(n_turns)]
-    words: list[str] = []
+    words: list[Any] = []
     if group.kind == DICT:
         leads = [item.lead for item in rest]
         words = [lead.word for lead in leads if lead and lead.kind == KEY]
-        if n > 1 or len(words) < len(rest) or not all(map(_is_literal, words)):
+        is_plain = all(type(word) in (str, int) for word in words)
+        if n > 1 or len(words) < len(rest) or not is_plain:
             return None
         turns = [[without_lead(item)] for item in rest]
     elif n == 1 and len(turns[0][0].tokens()) == 1 and turns[0][0].lead is None:
@@ -274,11 +275,6 @@ def _display_behind(
     key = group.kind, tuple(words), _shape(head, 0, owners), *shapes
     last = tuple(turns[-1])
     return Display(group.kind, tuple(head), tuple(words), last, found, key)
-
-
-def _is_literal(key: str) -> bool:
-    """Whether the text of a key is a string or an integer."""
-    return key.isdecimal() or key[0] in QUOTES
 
 
 def _shape(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.recorded.repeats.slots import plain_text
-from untrace.lifting.recorded.terms import Global, Name, Part, Ref, Term, Token
+from untrace.lifting.recorded.terms import Global, Literal, Name, Part, Ref, Term, Token
 from untrace.lifting.recorded.tree import Statement
 from untrace.parsing import parse
 
-BEGINS = ("0.0", "1.0", "0", "1")
+BEGINS = Literal("0.0", 0.0), Literal("1.0", 1.0), Literal("0", 0), Literal("1", 1)
 """What variables of loops begin as."""
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -137,7 +137,7 @@ def _is_alike(mine: Token, other: Token) -> bool:
     return plain_text(mine) == plain_text(other)
 
 
-def _begin(parts: Sequence[Token], number: Sequence[Token]) -> str | None:
+def _begin(parts: Sequence[Token], number: Sequence[Token]) -> Literal | None:
     """Return what a value begins as that an expression makes a number of."""
     if sum(type(part) is Ref for part in parts) != 1 or any(
         type(part) is Ref for part in number
@@ -153,7 +153,7 @@ def _begin(parts: Sequence[Token], number: Sequence[Token]) -> str | None:
 
 def _value(parts: Sequence[Token]) -> float | None:
     """Return the value of arithmetic on numbers; None if it is none."""
-    texts = [p.number if type(p) is Global else str(p) for p in parts]
+    texts = [p.number if type(p) is Global else plain_text(p) for p in parts]
     try:
         return _evaluated(parse("".join(texts), "eval").body)
     except (SyntaxError, ValueError, ArithmeticError):

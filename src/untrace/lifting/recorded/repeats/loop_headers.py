@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from untrace.lifting.recorded.building import (
     call,
     display,
     indexed,
-    text_term,
+    literal_term,
 )
 from untrace.lifting.recorded.naming.held import (
     are_alike,
@@ -57,7 +56,6 @@ from untrace.lifting.recorded.terms import (
 from untrace.lifting.recorded.tree import Draft, Names, Statement, flat
 from untrace.syntax.precedence import ATOM
 from untrace.syntax.steps import Item, Path
-from untrace.syntax.text import quote
 
 ITEM, NAME, LEAF, VALUE, FUNCTION = "item", "name", "leaf", "value", "function"
 """What variables are called of which nothing is known."""
@@ -185,7 +183,7 @@ class Header:
             name = self._variable(key, value, over)
             self._values[key] = whole
             return [Ref(name, rest, ref.level)]
-        over = display("()", map(text_term, map(quote, words)))
+        over = display("()", map(literal_term, words))
         # Traced, a dict is in the order of its keys; the caller's may be in another one.
         over = call(Term(["sorted"]), [Term([whole])]) if is_all else over
         hint = self.program.named(words)
@@ -211,34 +209,33 @@ class Header:
         is_nested = any(p.code.co_name.startswith("<") for p in places)
         return is_nested or not names.isdisjoint(_OF_DICTS)
 
-    def word(self, words: Sequence[str]) -> list[Part] | None:
+    def word(self, words: Sequence[Any]) -> list[Part] | None:
         """Write the key of a dict that a turn makes; None if the loop has no such key.
 
         Args:
-          words: The key of every turn, with quotes if it is a string.
+          words: The key of every turn.
         """
-        plain = [ast.literal_eval(word) for word in words]
-        keys = tuple(map(Item, plain))
-        if all(type(key) is int for key in plain):
-            return [self._index(plain)]
-        hint = self.program.named(plain)
+        keys = tuple(map(Item, words))
+        if all(type(key) is int for key in words):
+            return [self._index(words)]
+        hint = self.program.named(words)
         if hint or keys in self.items:
-            over = display("()", map(text_term, words))
+            over = display("()", map(literal_term, words))
             return [Ref(self._variable(keys, hint or NAME, over))]
-        numbered = numbered_words(plain)
+        numbered = numbered_words(words)
         if numbered is None or not self.program.named(numbered.numbers):
-            return self._made_word(plain)
+            return self._made_word(words)
         begin, end = numbered.around
         return [f'f"{begin}{{', self._index(numbered.numbers), f'}}{end}"']
 
     def text(self, slot: Slot) -> list[Part]:
         """Write a word that is another one in every turn."""
-        words = slot.numbers[: self.run.n_turns]
+        words = [one.value for one in slot.literals[: self.run.n_turns]]
         made = self.word(words)
         if made is not None:
             return made
-        keys = tuple([Item(ast.literal_eval(word)) for word in words])
-        return [Ref(self._variable(keys, NAME, display("()", map(text_term, words))))]
+        over = display("()", map(literal_term, words))
+        return [Ref(self._variable(tuple(map(Item, words)), NAME, over))]
 
     def function(self, slot: Slot) -> Ref:
         """Write the function of a turn, of those that the program's loop is over."""
@@ -252,8 +249,7 @@ class Header:
         part = self.program.part_of_words(words)
         if part is None or not set("".join(part.around)).isdisjoint('{}"\\\n'):
             return None
-        listed = [quote(one) for one in part.held]
-        over = display("()", map(text_term, listed))
+        over = display("()", map(literal_term, part.held))
         name = self._variable(tuple(map(Item, part.held)), part.name, over)
         begin, end = part.around
         return [f'f"{begin}{{', Ref(name), f'}}{end}"']
@@ -323,8 +319,9 @@ class Header:
           index: The position of the statement.
           is_alone: It is an argument or a bound of its own.
         """
-        numbers = tuple(slot.numbers[: self.run.n_turns])
-        plain = [ast.literal_eval(n) for n in numbers]
+        literals = slot.literals[: self.run.n_turns]
+        numbers = tuple([one.text for one in literals])
+        plain = [one.value for one in literals]
         known = [t[index].roles.get(n, "") for t, n in zip(self.run.turns, numbers)]
         roles = Counter(role for role in known if role)
         hint = self.program.named(plain)
@@ -343,12 +340,12 @@ class Header:
         step = step_of(plain) if roles and not hint and self._may_carry else None
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
         if step is not None:
-            first = Term([slot.begins or numbers[0]])
+            first = Term([slot.begins or literals[0]])
             made = FloatCarry(Name(hint, True), first, step)
             return [Ref(self.carries.setdefault(numbers, made).name)]
-        over = display("()", map(text_term, numbers))
-        if all(map(str.isdecimal, numbers)):
-            values = [int(number) for number in numbers]
+        over = display("()", [literal_term(one.value, one.text) for one in literals])
+        values = [one for one in plain if type(one) is int and one >= 0]
+        if len(values) == len(plain):
             over = progression(values)
             is_counting = values == list(range(values[0], values[0] + len(values)))
             hint = "i" if hint == VALUE and is_counting else hint
@@ -370,7 +367,7 @@ class Header:
     def _item_of_tuple(self, hint: str, position: int) -> Part:
         """Refer to a number in the tuple that a variable of the loop is."""
         held = self.program.held(hint)
-        over = display("()", [text_term(repr(one)) for one in held])
+        over = display("()", map(literal_term, held))
         variable = self._variable(tuple(map(repr, held)), hint, over)
         self.tuples[id(variable)] = len(held[0])
         return Ref(variable, (Item(position),))

@@ -67,14 +67,13 @@ from untrace.lifting.recorded.repeats.slots import (
     Run,
     calls_variable,
     carried,
-    is_number,
-    is_word,
+    kind_of,
     names_in,
     plain_text,
 )
 from untrace.lifting.recorded.repeats.turn_body import TurnBody
 from untrace.lifting.recorded.repeats.turns import Search, depth_of, n_next_rows, run_at
-from untrace.lifting.recorded.terms import Global, Name, Ref, Term, Token
+from untrace.lifting.recorded.terms import Global, Literal, Name, Ref, Term, Token
 from untrace.lifting.recorded.tree import Draft, Loop, Statement, flat
 from untrace.optional import gives, optional
 
@@ -193,8 +192,7 @@ def _kind(token: Token) -> object:
     """Return what a part of a statement of another turn has in common with this one."""
     if type(token) is Ref:
         return None
-    text = plain_text(token)
-    return is_number if is_number(text) else is_word if is_word(text) else text
+    return (type(token) is Literal and kind_of(token)) or plain_text(token)
 
 
 def _site_of_functions(statement: Statement, reroll: str) -> object:

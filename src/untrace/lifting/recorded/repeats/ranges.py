@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.recorded.building import display, text_term
+from untrace.lifting.recorded.building import display, literal_term
 from untrace.lifting.recorded.terms import Term
 from untrace.syntax.steps import Slice
 
@@ -55,7 +55,7 @@ def progression(numbers: Sequence[int]) -> Term:
         return Term([f"reversed(range({n}))"])
     if is_even and step and n >= MIN_STEPS:
         return Term([f"range({first}, {last + step}, {step})"])
-    return display("()", [text_term(str(one)) for one in numbers])
+    return display("()", map(literal_term, numbers))
 
 
 def bounds_of(indices: Sequence[int], length: int | None) -> tuple[Slice, ...] | None:

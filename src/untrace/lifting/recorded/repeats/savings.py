@@ -34,7 +34,7 @@ def _key(slot: Slot) -> object:
         slot.kind,
         slot.start,
         slot.first,
-        *map(tuple, (slot.numbers, slot.trees, slot.keys)),
+        *map(tuple, (slot.literals, slot.functions, slot.trees, slot.keys)),
         each,
     )
 
@@ -45,7 +45,7 @@ def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
         yield "items, "
     listed = [spelled((Item(key),)) for key in slot.keys]
     if slot.kind in ("number", "word", "function"):
-        listed = slot.numbers
+        listed = [one.text for one in (*slot.literals, *slot.functions)]
     elif slot.kind == "each":
         listed = [name.hint + spelled(path) for name, path in slot.each]
     for one in listed[:n_turns]:

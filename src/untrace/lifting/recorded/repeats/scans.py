@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from untrace.lifting.heads import Parameter
-from untrace.lifting.recorded.building import call, display, keyword, starred, text_term
+from untrace.lifting.recorded.building import (
+    call,
+    display,
+    keyword,
+    literal_term,
+    starred,
+    text_term,
+)
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.repeats.slots import (
     Run,
@@ -45,7 +52,7 @@ def scan_of(run: Run) -> list[Statement]:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
     begins: list[Statement] = []
-    over = keyword("length", text_term(str(run.n_turns)))
+    over = keyword("length", literal_term(run.n_turns))
     item = Name("item" if stacked else "_", True, "item" if stacked else "_")
     for name, path, first in stacked:
         items = Name("stacked", True, uses=1)

@@ -10,9 +10,10 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from untrace.lifting.recorded.building import literal_of
 from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
 from untrace.lifting.recorded.naming.paths import differing_step, index_of
-from untrace.lifting.recorded.terms import Global, Name, Ref, Token
+from untrace.lifting.recorded.terms import Global, Literal, Name, Ref, Token
 from untrace.lifting.recorded.tree import Draft, Statement, defined
 from untrace.syntax.steps import (
     Item,
@@ -24,10 +25,11 @@ from untrace.syntax.steps import (
 )
 
 _IN_WORDS = "_ ./-"
+ZERO = Literal("0", 0)
 
 
 def plain_text(part: Token) -> str:
-    return part.text if type(part) is Global else str(part)
+    return part.text if type(part) is Global or type(part) is Literal else str(part)
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ class Slot:
         "function" (the next one that the program's loop is over).
       local: Which value of a turn.
       array: The statement that unpacks the rows.
-      numbers: The number or word of every turn; what the functions are called.
+      literals: The number or word of every turn.
       trees: The trees whose leaf it may be.
       start: The place of an index or key in the path.
       first: The index of the first turn.
@@ -58,7 +60,7 @@ class Slot:
     kind: str
     local: int = 0
     array: Statement | None = None
-    numbers: list[str] = field(default_factory=list)
+    literals: list[Literal] = field(default_factory=list)
     trees: list[Path] = field(default_factory=list)
     start: int = 0
     first: int = 0
@@ -175,7 +177,7 @@ def slot_of(
             return _function_slot(mine, other, known, run)
     if type(mine) is not Ref or type(other) is not Ref:
         begins = _float_held(mine)
-        number = mine if begins is None else repr(begins.name.held)
+        number = mine if begins is None else literal_of(begins.name.held) or mine
         found = _text_slot(number, other, known, run.n_turns)
         if found is not None and begins is not None:
             if found.kind != "number":
@@ -230,8 +232,8 @@ def _float_held(part: Token) -> Ref | None:
 
 def _is_number(part: Token) -> bool:
     """Whether a part of a term is a number, which may have a name: `STEP`."""
-    text = part.number if type(part) is Global else part
-    return type(text) is str and is_number(text)
+    literal = part.literal if type(part) is Global else part
+    return type(literal) is Literal and literal.is_number
 
 
 def _leaf_instead(found: Slot, known: Slot, first: Ref, run: Run) -> Slot | None:
@@ -264,14 +266,15 @@ def _text_slot(mine: Token, other: Token, known: Slot | None, turn: int) -> Slot
     was_same = known is None or known.kind == "same"
     if was_same and plain_text(mine) == plain_text(other):
         return _fixed("same")
-    texts = plain_text(mine), plain_text(other)
-    kind = _kind(texts)
-    if type(mine) is Global or not kind:
+    if type(mine) is not Literal or type(other) is not Literal:
+        return None
+    kind = kind_of(mine)
+    if not kind or kind != kind_of(other):
         return None
     if known is not None and not was_same:
-        known.numbers.append(texts[1])  # one too many if the turn is none
+        known.literals.append(other)  # one too many if the turn is none
         return known if known.kind == kind else None
-    return Slot(kind, numbers=[*[texts[0]] * turn, texts[1]])
+    return Slot(kind, literals=[*[mine] * turn, other])
 
 
 def _function_slot(
@@ -284,13 +287,8 @@ def _function_slot(
         return None
     if known is None or known.kind == "same":
         before = [mine] * run.n_turns
-        return Slot(
-            "function",
-            numbers=[g.text for g in (*before, other)],
-            functions=[*before, other],
-        )
-    known.numbers.append(other.text)  # one too many if the turn is none
-    known.functions.append(other)
+        return Slot("function", functions=[*before, other])
+    known.functions.append(other)  # one too many if the turn is none
     return known
 
 
@@ -301,30 +299,13 @@ def calls_variable(statement: Statement) -> bool:
     return any(name in names and callable(held) for name, held in statement.turn)
 
 
-def _kind(texts: Sequence[str]) -> str:
-    """Return of which kind texts are that may differ in the turns of a loop."""
-    for kind, is_one in (("number", is_number), ("word", is_word)):
-        if all(map(is_one, texts)):
-            return kind
-    return ""
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a decimal number.
-
-    >>> [one for one in ("-3", "2.", "0.5", "1e-06", "x", "1j", "") if is_number(one)]
-    ['-3', '2.', '0.5', '1e-06']
-    """
-    digits, sign, exponent = text.removeprefix("-").partition("e")
-    whole, _, rest = digits.partition(".")
-    is_scaled = exponent.removeprefix("-").removeprefix("+").isdecimal()
-    return whole.isdecimal() and (rest or "0").isdecimal() and (is_scaled or not sign)
-
-
-def is_word(text: str) -> bool:
-    """Whether a text is a string of words: `"layer_1/w"`."""
-    word = text[1:-1] if text[:1] == text[-1:] == '"' else ""
-    return bool(word) and all(c.isalnum() or c in _IN_WORDS for c in word)
+def kind_of(literal: Literal) -> str:
+    """Return the kind of a literal that another one may stand for in the next turn."""
+    if literal.is_number:
+        return "number"
+    word = str(literal.value)
+    is_plain = bool(word) and all(c.isalnum() or c in _IN_WORDS for c in word)
+    return "word" if is_plain else ""
 
 
 def _ref_slot(

@@ -21,6 +21,7 @@ from untrace.lifting.recorded.repeats.older import (
 )
 from untrace.lifting.recorded.repeats.savings import is_shorter
 from untrace.lifting.recorded.repeats.slots import (
+    ZERO,
     Run,
     Slot,
     carried,
@@ -125,7 +126,7 @@ def _is_sum_of_leaves(run: Run) -> bool:
 
 
 def _adds_to_0(turn: Sequence[Statement]) -> bool:
-    return len(turn) == 1 and turn[0].term.parts[:2] == ["0", " + "]
+    return len(turn) == 1 and turn[0].term.parts[:2] == [ZERO, " + "]
 
 
 def _functions(run: Run) -> list[Slot]:
@@ -283,7 +284,7 @@ def _is_carried(run: Run, slot: Slot) -> bool:
     """Whether turns make the floats that a place has of the one that a variable held."""
     if slot.begins is None:
         return True
-    return step_of([float(n) for n in slot.numbers[: run.n_turns]]) is not None
+    return step_of([one.value for one in slot.literals[: run.n_turns]]) is not None
 
 
 def begin_of(ref: Ref, slot: Slot) -> tuple[Name, Path]:

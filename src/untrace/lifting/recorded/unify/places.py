@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.building import literal_term
+from untrace.lifting.recorded.terms import Term
 from untrace.lifting.recorded.unify.names import body_of
 from untrace.recovery.made_keys import KeyParts
 from untrace.syntax.parsed import NUMBERS, Edit, Parsed
@@ -45,6 +47,12 @@ def is_word(text: str) -> bool:
 def passed_text(text: str) -> str:
     """Write a number, or a word, as it is passed."""
     return quote(text) if is_word(text) else text
+
+
+def number_term(text: str) -> Term:
+    """Write the same as an expression."""
+    value = text if is_word(text) else ast.literal_eval(text)
+    return literal_term(value, passed_text(text))
 
 
 @dataclass(frozen=True, slots=True)
