@@ -14,7 +14,7 @@ from untrace.ir import from_jaxpr, to_jaxpr
 from untrace.lifting.idioms import rewriting
 from untrace.lifting.idioms.attempts import attempt
 from untrace.lifting.idioms.learned import learned, trace_example
-from untrace.lifting.idioms.regions import primitives
+from untrace.lifting.idioms.regions import meanings
 from untrace.lifting.idioms.rewriting import lift_idioms
 from untrace.lifting.idioms.table import IDIOMS
 from untrace.verification.equivalence import equivalent
@@ -316,10 +316,34 @@ def test_lines_are_traced_once_for_inputs_of_the_same_types(monkeypatch):
     assert len(traced) == len(set(traced)) > 10
 
 
-def test_programs_that_are_equal_need_the_same_primitives():
+def meanings_of(f, *args):
+    return meanings(from_jaxpr(jax.make_jaxpr(f)(*args)))
+
+
+def test_programs_that_are_equal_mean_the_same():
     def f(x):
         jnp.cos(x)
-        return jnp.copy(jax.jit(lambda y: (jnp.tan(y), jnp.sin(y)))(x)[1])
+        return jnp.copy(jax.jit(lambda y: (jnp.tan(y), jnp.sin(y) + 1.0))(x)[1])
 
-    block = from_jaxpr(jax.make_jaxpr(f)(jnp.ones(3)))
-    assert primitives(block) == {"copy", "sin"}
+    def g(x):
+        return jax.jit(lambda y: jnp.copy(y))(jnp.sin(x) + np.float32(1.0))
+
+    x = jnp.ones(3)
+    assert meanings_of(f, x) == meanings_of(g, x)
+    loop = lambda x, n: jax.lax.fori_loop(0, 3, lambda _, v: jnp.sin(v) * n, x)
+    closed = lambda x, n: loop(x, n + 0 * n)  # what a loop takes is left to the proof
+    assert meanings_of(loop, x, 2.0) == meanings_of(closed, x, 2.0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x, y: jnp.dot(y, x),
+        lambda x, y: jnp.dot(x, y, precision="highest"),
+        lambda x, y: jnp.dot(x.T, y),
+        lambda x, y: jnp.dot(x, y) + 0.0,
+    ],
+)
+def test_programs_that_mean_something_else_are_not_handed_to_the_proof(other):
+    x = jnp.ones((3, 3))
+    assert meanings_of(jnp.dot, x, x) != meanings_of(other, x, x)

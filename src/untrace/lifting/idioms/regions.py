@@ -7,12 +7,16 @@ by steps of one equation.
 
 from __future__ import annotations
 
+import enum
 import functools
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import numpy as np
+
+from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Literal, Value
 
 # Equations that come and go with shapes and dtypes; they say little of what is computed.
@@ -21,6 +25,7 @@ copy copy_p stop_gradient pvary"""
 NEUTRAL = frozenset(_NEUTRAL.split())
 MAX_COMPARED = 16
 """Equations of a block that is compared with others; of a longer one, its identity is."""
+_PLAIN = (bool, int, str, enum.Enum, np.bool_, np.integer)
 CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 
@@ -129,34 +134,63 @@ def look_of(block: Block) -> int:
     return look_key(_looks_of(block), equations[-1]) if equations else 0
 
 
-def primitives(block: Block) -> frozenset[str]:
-    """Return the names of all primitives that the results of a program need, in calls too.
+def meanings(block: Block) -> tuple[int, ...]:
+    """Return a number for each result of a program, by what computes it.
 
-    Programs that are equal as data flow have the same, though looks pass over some.
+    Programs that are equal as data flow have the same numbers; others may have them, too,
+    where only the proof can tell.
     """
-    return _needed(block, (True,) * len(block.outputs))[0]
+    return _numbered(block, tuple(range(len(block.inputs))))
 
 
 @functools.lru_cache(maxsize=1024)
-def _needed(
-    block: Block, are_read: tuple[bool, ...]
-) -> tuple[frozenset[str], list[bool]]:
-    """Return which primitives some results of a block need, and whether they need each input."""
-    needed: set[Atom | None] = set(itertools.compress(block.outputs, are_read))
-    names: set[str] = set()
-    for eqn in reversed(block.equations):
-        used = tuple([value in needed for value in eqn.results])
-        if not any(used):
-            continue
-        inner = called(eqn)
-        if inner is None:
-            names.add(eqn.name)
-            needed.update(eqn.operands)
-        else:
-            more, are_needed = _needed(inner, used)
-            names |= more
-            needed.update(itertools.compress(eqn.operands, are_needed))
-    return frozenset(names), [value in needed for value in block.inputs]
+def _numbered(block: Block, inputs: tuple[int, ...]) -> tuple[int, ...]:
+    numbers: dict[Any, int] = dict(zip(block.inputs, inputs))
+    numbers.update((v, _constant(held, v.aval)) for v, held in block.constants)
+
+    def number(atom: Atom) -> int:
+        is_literal = isinstance(atom, Literal)
+        return _constant(atom.value, atom.aval) if is_literal else numbers[atom]
+
+    for eqn in block.equations:
+        operands, inner = tuple(map(number, eqn.operands)), called(eqn)
+        made = _made(eqn, operands) if inner is None else _numbered(inner, operands)
+        numbers.update((v, n) for v, n in zip(eqn.results, made) if v is not None)
+    return tuple(map(number, block.outputs))
+
+
+def _made(eqn: Equation, operands: tuple[int, ...]) -> list[int]:
+    """Number the results of an equation; blocks may be given what they do not need."""
+    key: tuple[Any, ...] = (eqn.name,)
+    if not any(map(_holds_block, eqn.params.values())):
+        params = [(name, _plain(param)) for name, param in eqn.params.items()]
+        key = eqn.name, operands, tuple(sorted(params))
+    return [hash((key, i)) for i in range(len(eqn.results))]
+
+
+def _holds_block(param: Any) -> bool:
+    is_sequence = isinstance(param, (tuple, list))
+    return any(map(_holds_block, param)) if is_sequence else isinstance(param, Block)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+
+
+def _plain(param: Any) -> str:
+    """Write a param of numbers and words; what may be equal in other ways is left out."""
+    if isinstance(param, (tuple, list)):
+        return f"({','.join(map(_plain, param))})"  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+    is_plain = param is None or isinstance(param, _PLAIN)
+    return str(param) if is_plain else ""
+
+
+def _constant(value: Any, aval: Any) -> int:
+    """Number a constant by the number that it is, if it is one and nothing changes it."""
+    is_number = isinstance(
+        value, (np.generic, np.ndarray, jax.Array, int, float, complex)
+    )
+    if not is_number or isinstance(value, jaxapi.Tracer | jaxapi.Ref):
+        return -1
+    if aval.shape or not isinstance(aval.dtype, np.dtype):
+        return -1
+    return hash(repr(np.asarray(value, aval.dtype).item()))
 
 
 def live(block: Block) -> list[Equation]:

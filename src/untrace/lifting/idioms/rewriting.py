@@ -26,7 +26,7 @@ from untrace.lifting.idioms.regions import (
     Region,
     is_in_place,
     look_of,
-    primitives,
+    meanings,
     regions,
     signature,
     tail,
@@ -164,7 +164,7 @@ class Rewriter:
             return None
         context = None if context is jaxapi.ambient_context() else context
         block = _block(region, wanted, host)
-        needed, expected = primitives(block), None
+        meaning, expected = meanings(block), None
         for line in lines(region, look):
             if line.text in self.excluded:
                 continue
@@ -180,7 +180,7 @@ class Rewriter:
             if order != wanted:
                 continue
             actual = _with_results(made.jaxpr, kept)
-            if primitives(from_jaxpr(actual)) != needed:
+            if meanings(from_jaxpr(actual)) != meaning:
                 continue
             expected = to_jaxpr(block) if expected is None else expected
             if self.accept(expected, actual):
