@@ -125,9 +125,9 @@ def _leave_out(
         return True
     shown = [parameter.tree for parameter in captured.parameters]
     whole = [*shown, captured.result, *program.rearranged]
-    lines, classes = _lines(functions), dict(program.classes)
-    keep_used(classes, shown, lines)
-    unread = unread_fields(classes, whole, lines) - plan.unread
+    texts, classes = _texts(functions), dict(program.classes)
+    keep_used(classes, shown, texts)
+    unread = unread_fields(classes, whole, texts) - plan.unread
     plan.unread |= unread
     return bool(unread)
 
@@ -168,7 +168,7 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
                 tree, texts, lifter, program.classes, shortening=shortening
             ),
         )
-    keep_used(program.classes, shown, [*_lines(functions), *example])
+    keep_used(program.classes, shown, [*_texts(functions), "\n".join(example)])
     for line in origins(program.classes):
         lifter.note(line)
     is_runnable = note_devices(lifter, block)
@@ -186,11 +186,11 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         is_runnable,
         not holds_text(captured.result),
     )
-    text = "\n".join([*_lines(functions), *example])
+    text = "\n".join([*_texts(functions), *example])
     named = captured.dimensions.definitions(text) if captured.dimensions else []
     lifter.constants.numbers = [*named, *program.numbers.definitions()]
     return listing
 
 
-def _lines(functions: Sequence[Function]) -> list[str]:
-    return [line for function in functions for line in function.text_lines()]
+def _texts(functions: Sequence[Function]) -> list[str]:
+    return ["\n".join(function.text_lines()) for function in functions]

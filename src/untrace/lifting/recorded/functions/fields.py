@@ -15,7 +15,7 @@ from typing import Any
 from untrace.capture.trees import Leaf, Node, Tree, replaced_key, replaced_nodes
 from untrace.optional import gives, makes, optional
 from untrace.recovery.record import is_library_class
-from untrace.syntax.parsed import Parsed
+from untrace.syntax.parsed import parsed
 
 Field = tuple[Any, str]
 """A class, and the name of a field of its stand-in."""
@@ -28,27 +28,28 @@ StandIns = dict[Any, tuple[str, list[str]]]
 def unread_fields(
     classes: Collection[tuple[Any, Sequence[str]]],
     shown: Iterable[Tree],
-    lines: Iterable[str],
+    texts: Iterable[str],
 ) -> set[Field]:
     """Return the fields of stand-ins that a program has no need for.
 
     Args:
       classes: The classes that have stand-ins, and the fields of these.
       shown: What the program takes and returns, which has to be whole.
-      lines: The text of its functions.
+      texts: Its functions.
     """
-    if not classes:
-        return set()
-    nodes = Parsed("\n".join(lines)).nodes
-    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     whole = {cls for tree in shown for cls in _classes(tree)}
-    return {
+    unread = {
         (cls, name)
         for cls, names in classes
         if cls not in whole and is_library_class(cls)
         for name in names
-        if name not in read
     }
+    for text in texts:
+        if any(f".{name}" in text for _, name in unread):
+            nodes = parsed(text).nodes
+            read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+            unread = {field for field in unread if field[1] not in read}
+    return unread
 
 
 def _classes(tree: Tree) -> Iterator[type]:
@@ -61,15 +62,16 @@ def _classes(tree: Tree) -> Iterator[type]:
 
 
 @optional(gives(None))
-def keep_used(classes: StandIns, shown: Iterable[Tree], lines: Iterable[str]) -> None:
-    """Forget the stand-ins that neither the text nor the inputs of a program have."""
-    if not classes:
-        return
-    words = Parsed("\n".join(lines)).words()
+def keep_used(classes: StandIns, shown: Iterable[Tree], texts: Iterable[str]) -> None:
+    """Forget the stand-ins that neither texts nor the inputs of a program have."""
     taken = {replaced_key(node) for tree in shown for node in replaced_nodes(tree)}
-    for key, (name, _) in list(classes.items()):
-        if name not in words and key not in taken:
-            del classes[key]
+    unused = {key: name for key, (name, _) in classes.items() if key not in taken}
+    for text in texts:
+        if any(name in text for name in unused.values()):
+            words = parsed(text).words()
+            unused = {key: name for key, name in unused.items() if name not in words}
+    for key in unused:
+        del classes[key]
 
 
 @optional(makes(list))

@@ -149,7 +149,8 @@ class Numbers:
             node.id
             for function in functions
             for text in (*_defaults(function), *function.texts())
-            for node in _globals(Parsed(text))
+            if any(name in text for name in self._known)
+            for node in _globals(parsed(text))
         )
         negative = {
             name for name, (_, one) in self._known.items() if one.number[0] == "-"
