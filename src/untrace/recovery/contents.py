@@ -56,6 +56,14 @@ def attributes(value: Any) -> Reading | None:
     return Reading(read, read())
 
 
+def held_attributes(value: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an object with their names, without running code of it."""
+    descriptors = _attributes(type(value))
+    slots = [(name, _slot(value, one)) for name, one in descriptors.items()]
+    found = [(name, one) for name, one in slots if name != "__dict__"]
+    return found + [*(_dict(value) or {}).items()]
+
+
 def items(container: dict[Any, Any] | list[Any]) -> list[Reading]:
     """Return how to look at the items of a container."""
     if type(container) is list:

@@ -1,8 +1,9 @@
 """What JAX computes while it puts the arguments of a function together.
 
 A class that JAX knows as a tree may convert what it holds when it is made, such as by
-`jnp.array(scale)`. JAX makes an object of the arrays that it traces, and then calls the
-function with it, which never sees those: its first calls are what the class did.
+`jnp.array(scale)`, or compute more of it, `self.norm = jnp.linalg.norm(self.x)`. JAX makes
+an object of the arrays that it traces, and then calls the function with it, which never
+sees those: its first calls are what the class did.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 
 from untrace import jaxapi
+from untrace.recovery.contents import held_attributes
 from untrace.recovery.record import Bind, Body, Call, Span
 from untrace.syntax.names import is_name
 
@@ -35,19 +37,22 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
     if made.first == made.last or not (binds := _at(made)):
         return
     first = made.first
-    sources, held = _sources(binds), _leaves(body)
+    sources, held, more = _sources(binds), _leaves(body), _attributes(body)
     traced: dict[int, Any] = {}
     calls: list[Call] = []
     for position, bind in binds:
         for result in bind.results:
             given = sources[id(result)]
-            if id(result) not in held or len(given) != 1:
+            if id(result) in held and len(given) == 1:
+                name, traced[id(result)] = held[id(result)], given[0]
+            elif id(result) in more and id(result) not in held:
+                name = more[id(result)]
+            else:
                 continue
-            call = Call(unflattening, (), {}, None, target=held[id(result)])
+            call = Call(unflattening, (), {}, None, target=name)
             call.span = Span(made.trace, made.log, first, position + 1, made.axes)
             call.result, call.setting = result, body.setting
             calls.append(call)
-            traced[id(result)] = given[0]
             first = position + 1
     is_clear = len({*map(id, traced.values())}) == len(traced)
     if is_clear:  # each is made of an array of its own
@@ -82,6 +87,24 @@ def _leaves(body: Body) -> dict[int, str | None]:
             if _is_object(value):
                 flat, _ = jax.tree_util.tree_flatten_with_path(value)
                 found |= {id(leaf): _word(path[-1]) for path, leaf in flat if path}
+    return found
+
+
+def _attributes(body: Body) -> dict[int, str | None]:
+    """Return what arrays in attributes of such objects are called, by their `id`."""
+    found: dict[int, str | None] = {}
+    seen: dict[int, Any] = {}
+    left = [*body.parameters.values()]
+    for value in left:
+        if id(value) in seen or isinstance(value, jaxapi.Tracer):
+            continue
+        seen[id(value)] = value
+        if type(value) in (tuple, list, dict):
+            left += value.values() if isinstance(value, dict) else value
+        for name, one in held_attributes(value):
+            left.append(one)
+            if isinstance(one, jaxapi.Tracer):
+                found[id(one)] = name if is_name(name) else None
     return found
 
 

@@ -269,6 +269,8 @@ def _function(item: Call, block: Block, hints: Sequence[str], writer: Writer) ->
 
     if writer.program.opens(item):
         name = opened_name(item.function, item.args)
+    elif item.function is unflattening and isinstance(item.target, str):
+        name = identifier(f"compute_{item.target}", "function")
     else:
         called = _name(item) if item.is_own else f"run_{_name(item)}"
         name = identifier(called, "function")
