@@ -61,7 +61,7 @@ def held_attributes(value: Any) -> list[tuple[str, Any]]:
     descriptors = _attributes(type(value))
     slots = [(name, _slot(value, one)) for name, one in descriptors.items()]
     found = [(name, one) for name, one in slots if name != "__dict__"]
-    return found + [*(_dict(value) or {}).items()]
+    return [*found, *(_dict(value) or {}).items()]
 
 
 def items(container: dict[Any, Any] | list[Any]) -> list[Reading]:

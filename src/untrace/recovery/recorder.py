@@ -53,7 +53,7 @@ from untrace.recovery.record import (
 from untrace.recovery.shared_parts import shared_arrays
 from untrace.recovery.snapshots import Snapshots
 from untrace.recovery.targets import element_names
-from untrace.recovery.unflattening import add_conversions
+from untrace.recovery.unflattening import add_conversions, add_results
 from untrace.recovery.watching import report_again, watching
 
 
@@ -224,6 +224,8 @@ class Recorder:
             if entry.is_tree:
                 self._end_map(entry.call, entry)
             self._finish(entry.call, entry)
+            if entry.own is None and self.stack[-1].body is not None:
+                self.stack[-1].body.calls += add_results(entry.call)
 
     def _end_map(self, call: Call, entry: Entry) -> None:
         """Learn whether functions that were mapped over a tree call JAX."""

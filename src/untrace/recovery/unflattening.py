@@ -8,7 +8,8 @@ sees those: its first calls are what the class did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -21,6 +22,10 @@ from untrace.syntax.names import is_name
 
 def unflattening() -> None:
     """Stand for what a class does when JAX makes an object of it."""
+
+
+class Lost:
+    """Stands for an array that JAX gave to a class, which computed another one."""
 
 
 def add_conversions(body: Body, made: Span, function: Any = None) -> None:
@@ -36,28 +41,65 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
         return
     if made.first == made.last or not (binds := _at(made)):
         return
-    first = made.first
-    sources, held, more = _sources(binds), _leaves(body), _attributes(body)
-    traced: dict[int, Any] = {}
-    calls: list[Call] = []
-    for position, bind in binds:
-        for result in bind.results:
-            given = sources[id(result)]
-            if id(result) in held and len(given) == 1:
-                name, traced[id(result)] = held[id(result)], given[0]
-            elif id(result) in more and id(result) not in held:
-                name = more[id(result)]
-            else:
-                continue
-            call = Call(unflattening, (), {}, None, target=name)
-            call.span = Span(made.trace, made.log, first, position + 1, made.axes)
-            call.result, call.setting = result, body.setting
-            calls.append(call)
-            first = position + 1
+    sources, held = _sources(binds), _leaves(body)
+    made_here = [result for _, bind in binds for result in bind.results]
+    traced = {
+        id(result): given[0] if len(given := sources[id(result)]) == 1 else Lost()
+        for result in made_here
+        if id(result) in held
+    }
     is_clear = len({*map(id, traced.values())}) == len(traced)
     if is_clear:  # each is made of an array of its own
         body.traced = traced
-        body.calls += calls
+        more = _attributes(body.parameters.values())
+        names = {key: word for key, word in more.items() if key not in held}
+        names |= {key: held[key] for key in traced}
+        body.calls += _makers(binds, names, made, made.first, body.setting)
+
+
+def add_results(call: Call) -> list[Call]:
+    """Return what made more of the objects that a call returned; it ends before that."""
+    made, value = call.span, call.result
+    if made is None or isinstance(value, jaxapi.Tracer):
+        return []
+    names = _attributes([value])
+    if not names:
+        return []
+    with jaxapi.outside_traces():
+        leaves = set(map(id, jax.tree.leaves(value)))
+    binds = _at(made)
+    ends = [at + 1 for at, bind in binds if leaves & set(map(id, bind.results))]
+    if not ends or ends[-1] == binds[-1][0] + 1:
+        return []
+    names = {key: word for key, word in names.items() if key not in leaves}
+    after = [(position, bind) for position, bind in binds if position >= ends[-1]]
+    makers = _makers(after, names, made, ends[-1], call.setting)
+    if makers:
+        call.span = replace(made, last=ends[-1])
+    for maker in makers:
+        maker.place, maker.turn = call.place, call.turn
+    return makers
+
+
+def _makers(
+    binds: Sequence[tuple[int, Bind]],
+    names: Mapping[int, str | None],
+    made: Span,
+    first: int,
+    setting: Any,
+) -> list[Call]:
+    """Return calls, in order, that make the arrays with these names, by their `id`."""
+    calls: list[Call] = []
+    for position, bind in binds:
+        for result in bind.results:
+            if id(result) not in names:
+                continue
+            call = Call(unflattening, (), {}, None, target=names[id(result)])
+            call.span = Span(made.trace, made.log, first, position + 1, made.axes)
+            call.result, call.setting = result, setting
+            calls.append(call)
+            first = position + 1
+    return calls
 
 
 def _at(made: Span) -> list[tuple[int, Bind]]:
@@ -90,11 +132,11 @@ def _leaves(body: Body) -> dict[int, str | None]:
     return found
 
 
-def _attributes(body: Body) -> dict[int, str | None]:
-    """Return what arrays in attributes of such objects are called, by their `id`."""
+def _attributes(values: Iterable[Any]) -> dict[int, str | None]:
+    """Return what arrays in attributes of objects are called, by their `id`."""
     found: dict[int, str | None] = {}
     seen: dict[int, Any] = {}
-    left = [*body.parameters.values()]
+    left = [*values]
     for value in left:
         if id(value) in seen or isinstance(value, jaxapi.Tracer):
             continue
