@@ -19,6 +19,7 @@ from untrace.lifting.recorded.unify.numbers import (
     merge_numbers,
 )
 from untrace.lifting.recorded.unify.optional_functions import give_none
+from untrace.lifting.recorded.unify.same_arguments import give_twice
 from untrace.optional import makes, optional
 
 
@@ -48,6 +49,7 @@ def merge_alike(
     while True:
         more = _merge_groups(functions, main, found, may_merge, takes_copies=True)
         more = more or _merge_parts(functions, main, makes_keys, may_merge)
+        more = more or give_twice(functions, main, may_merge)
         if not more:
             break
         merged |= more
