@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 import untrace
 
@@ -549,3 +550,43 @@ def test_a_loop_is_over_the_expression_that_the_program_wrote_there():
 
     text = recover(over, X)
     assert "    image = images[0]\n    for other in images[1:]:\n" in text
+
+
+class Stack(nn.Module):
+    n: int
+
+    @nn.compact
+    def __call__(self, x, t):
+        for _ in range(self.n):
+            x = jnp.tanh(nn.Dense(3)(x) + nn.Dense(3)(t))
+            x = nn.LayerNorm()(x)
+        return x
+
+
+def paired(params, x):
+    for i in range(1, 4):
+        x = jnp.tanh(x @ params[f"w{2 * i}"] + params[f"b{i}"])
+        x = jnp.sin(x @ params[f"w{2 * i + 1}"])
+    return x
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_keys_of_several_layers_in_a_turn_are_counted(n):
+    module = Stack(n)
+    x = np.ones((2, 3), np.float32)
+    params = module.init(jax.random.key(0), x, x)
+    src = untrace.source(lambda params, x: module.apply(params, x, x))(params, x)
+    assert src.report.strength == "identical", str(src.report)
+    for key in ("Dense_{2 * i}", "Dense_{2 * i + 1}", "LayerNorm_{i}"):
+        assert f'params[f"{key}"]' in src.text, src.text
+    assert f"for i in range({n}):" in src.text, src.text
+
+
+def test_keys_that_rise_by_several_are_counted_from_the_variable():
+    weights = {f"w{i}": np.eye(3, dtype=np.float32) * i for i in range(2, 8)}
+    biases = {f"b{i}": np.ones(3, np.float32) * i for i in range(1, 4)}
+    src = untrace.source(paired)(weights | biases, np.ones((2, 3), np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    for key in ("w{2 * i}", "b{i}", "w{2 * i + 1}"):
+        assert f'params[f"{key}"]' in src.text, src.text
+    assert "for i in range(1, 4):" in src.text, src.text

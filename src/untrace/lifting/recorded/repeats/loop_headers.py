@@ -36,6 +36,7 @@ from untrace.lifting.recorded.repeats.ranges import (
     bounds_of,
     numbered_words,
     progression,
+    strided_words,
 )
 from untrace.lifting.recorded.repeats.slots import (
     Run,
@@ -172,7 +173,7 @@ class Header:
         owner, path = self.run.origin(ref)
         container, rest = path[: slot.start], after_index(path, slot)
         held = part_of(owner.held, container)
-        words = slot.keys[: self.run.n_turns]
+        words = self._words(slot)
         keys = tuple(map(Item, words))
         whole = self._container(ref, owner, container)
         is_all = type(held) is dict and list(held) == words == sorted(words)
@@ -188,10 +189,12 @@ class Header:
         over = call(Term(["sorted"]), [Term([whole])]) if is_all else over
         hint = self.program.named(words)
         numbered = None if hint else numbered_words(words)
-        if numbered is not None and self.program.named(numbered.numbers):
+        if numbered is not None and self._is_counted(numbered.numbers):
             begin, end = numbered.around
             index = self._index(numbered.numbers)
             return self._item(whole, [f'f"{begin}{{', index, f'}}{end}"'], rest)
+        if not hint and (made := self._strided_word(words)) is not None:
+            return self._item(whole, made, rest)
         if not hint and (made := self._made_word(words)) is not None:
             return self._item(whole, made, rest)
         name = self._variable(keys, hint or ("key" if value else NAME), over)
@@ -254,6 +257,34 @@ class Header:
         begin, end = part.around
         return [f'f"{begin}{{', Ref(name), f'}}{end}"']
 
+    def _is_counted(self, numbers: Sequence[int]) -> bool:
+        """Whether the program counts these numbers, or the keys of others need that."""
+        if self.program.named(numbers):
+            return True
+        is_plain = list(numbers) == self._counter()
+        slots = [s for _, s in first_parts(self.run) if s.kind == "key"]
+        return is_plain and any(strided_words(self._words(s)) for s in slots)
+
+    def _counter(self) -> list[int]:
+        """The numbers of the turns, as a variable of the program held them, or from 0."""
+        return self.program.counter() or list(range(self.run.n_turns))
+
+    def _strided_word(self, words: Sequence[str]) -> list[Part] | None:
+        """Write keys whose numbers rise by several, `f"Dense_{2 * i + 1}"`."""
+        found = strided_words(words)
+        if found is None:
+            return None
+        held = self._counter()
+        step = found.numbers[1] - found.numbers[0]
+        offset = found.numbers[0] - step * held[0]
+        more = f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        begin, end = found.around
+        return [f'f"{begin}{{{step} * ', self._index(held), f'{more}}}{end}"']
+
+    def _words(self, slot: Slot) -> list[str]:
+        """Return the keys of the turns."""
+        return slot.keys[: self.run.n_turns]
+
     def _container(self, ref: Ref, owner: Name, path: Path) -> Ref:
         """Refer to a container, which may have to become a parameter."""
         if owner is ref.name or self.draft.lift is None:
@@ -264,7 +295,7 @@ class Header:
 
     def leaf(self, ref: Ref, slot: Slot) -> list[Part]:
         """Write the leaf of a tree that a turn takes, or the item of a dict."""
-        words = slot.keys[: self.run.n_turns]
+        words = self._words(slot)
         is_taken = tuple(map(Item, words)) in self.items
         has_keys = len(words) == self.run.n_turns
         if has_keys and (is_taken or self.program.named(words)):

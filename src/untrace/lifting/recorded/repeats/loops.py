@@ -225,16 +225,20 @@ def _periods(
 ) -> Iterator[int]:
     """Yield how many statements a turn may have that begins at a position.
 
-    One that is only in one loop of the program begins the next turn when it comes again.
-    In loops of loops it does so, too, where the innermost one begins anew.
+    One that is only in one loop of the program begins the next turn when it comes again,
+    by the same calls. In loops of loops it does so, too, where the innermost one begins
+    anew.
     """
     first, start = statements[position], position
-    n_tried = MAX_INNER_TURNS if depth_of(first.trail) > 1 else 1
+    is_inner = depth_of(first.trail) > 1
+    n_tried = MAX_INNER_TURNS if is_inner else 1
     is_next = True
     while n_tried > 0 and following[position] > 0:
         before, position = statements[position], following[position]
-        if is_next or begins_anew(before, statements[position], first):
-            n_tried -= 1
+        other = statements[position]
+        is_again = is_inner or other.trail == first.trail
+        if is_next or (begins_anew(before, other, first) if is_inner else is_again):
+            n_tried -= is_again
             yield position - start
         elif position - start > MAX_PERIOD:
             return

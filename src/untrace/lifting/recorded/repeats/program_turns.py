@@ -134,6 +134,15 @@ class ProgramTurns:
                     return CountedFrom(tuple(held), 1, offset, modulus)
         return None
 
+    def counter(self) -> list[int] | None:
+        """What a variable held that rises by one in each turn, if there is one."""
+        for held in self._values.values():
+            if all(type(n) is int for n in held) and all(
+                n == held[0] + turn for turn, n in enumerate(held)
+            ):
+                return held
+        return None
+
     def tuple_of(self, numbers: Sequence[Any]) -> tuple[str, int] | None:
         """Return the variable that held tuples of numbers, and where these are in them.
 

@@ -40,6 +40,26 @@ def numbered_words(words: Sequence[str]) -> Numbered | None:
     )
 
 
+def strided_words(words: Sequence[str]) -> Numbered | None:
+    """Find numbers that rise by several in words, as where a turn makes several layers.
+
+    Two words are no rule unless the first number is one of those that a turn has.
+
+    >>> strided_words(["Dense_1", "Dense_4"]).numbers
+    (1, 4)
+    >>> strided_words(["Dense_4", "Dense_5"]), strided_words(["Dense_4", "Dense_6"])
+    (None, None)
+    """
+    found = numbered_words(words)
+    if found is None or len(words) < 2:
+        return None
+    first, second, *_ = numbers = found.numbers
+    step = second - first
+    is_even = all(n == first + step * turn for turn, n in enumerate(numbers))
+    is_rule = len(words) > 2 or first < step
+    return found if step > 1 and is_even and is_rule else None
+
+
 def progression(numbers: Sequence[int]) -> Term:
     """Write the numbers that a variable takes in turn: a range, if they are one.
 

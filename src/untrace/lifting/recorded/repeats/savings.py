@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from untrace.capture.dict_keys import spelled
+from untrace.lifting.recorded.repeats.ranges import strided_words
 from untrace.lifting.recorded.repeats.slots import Run, Slot
 from untrace.syntax.steps import Item
 
@@ -48,6 +49,8 @@ def _texts(slot: Slot, n_turns: int) -> Iterator[str]:
         listed = [one.text for one in (*slot.literals, *slot.functions)]
     elif slot.kind == "each":
         listed = [name.hint + spelled(path) for name, path in slot.each]
+    if slot.kind == "key" and strided_words(slot.keys[:n_turns]):
+        return  # they are counted
     for one in listed[:n_turns]:
         yield one
         yield ", "
