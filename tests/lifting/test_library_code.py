@@ -736,9 +736,9 @@ def test_values_that_objects_hand_on_are_called_after_their_attributes():
 
     text = recover(model, np.float32(1), np.float32(2), X[0])
     assert "state" not in text
-    assert "def moments(x, rho, tau, width):" in text
+    assert "def kernel_value(x, rho, tau, width):" in text
     assert "    offset = jnp.exp(larger) / tau" in text
-    assert "    scale, offset = moments(x, rho, tau, width)" in text
+    assert "    scale = jnp.log1p(larger) * width" in text
 
 
 def test_what_makes_an_object_is_called_like_its_class():
