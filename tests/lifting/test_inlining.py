@@ -421,6 +421,45 @@ def test_what_is_needed_of_an_object_is_followed_through_functions_that_return_i
     assert n_writings == 2
 
 
+def unwritable(*args):
+    raise Unwritable("a test")
+
+
+def test_calls_that_cannot_be_written_cost_no_writing_of_what_is_needed(monkeypatch):
+    """What they take stood nowhere, so what else is needed was known one writing later."""
+    monkeypatch.setattr("untrace.lifting.recorded.calls.calls.tree_call", unwritable)
+    layers = library(SOLVER)
+
+    def f(x):
+        a, b = jax.tree.map(lambda v: jnp.sin(v) * 2.0, (x, x + 1.0))
+        return layers.evaluate(a + b) * 2.0
+
+    text, n_writings = recover(f, X)
+    assert "run_map" in text and text.count("return y, slope") == 2, text
+    assert n_writings == 2
+
+
+def test_functions_that_return_what_cannot_be_written_are_functions(monkeypatch):
+    """Their lines led nowhere, so that they looked like one expression."""
+    monkeypatch.setattr("untrace.lifting.recorded.calls.calls.tree_call", unwritable)
+    layers = library("""
+def score(x, y):
+    a = jnp.sin(x) * jnp.cos(y) - jnp.tan(x) / jnp.exp(y)
+    b = jnp.tanh(a) * jnp.log1p(a * a) + jnp.abs(x)
+    c = jnp.sqrt(b * b + a * a) * jnp.exp(a) + jnp.tanh(b)
+    d = jnp.cos(c) * jnp.tan(b) - jnp.sin(a) * jnp.abs(c) + a
+    return jax.tree.map(lambda v: jnp.sin(v) * 2.0 + jnp.cos(v), [b * a, c * d])
+""")
+
+    def f(x, y):
+        a, b = layers.score(x, y)
+        c, d = layers.score(a, b)
+        return layers.score(c, d)
+
+    text, _ = recover(f, X, X)
+    assert text.count("score(") == 4, text
+
+
 def _quarter():
     def scale(x):
         return jnp.sin(x) * 0.25 + jnp.cos(x) * jnp.tan(x) - jnp.exp(x)

@@ -152,7 +152,9 @@ def _lift(captured: Captured, program: Program, block: Block) -> Listing:
         main = main_function(captured, program, name)
     module = Module(main, program)
     change_module(module, SHORTENING)
-    if program.is_stale or _learns(captured, program, module.functions):
+    if program.is_partial or _learns(captured, program, module.functions):
+        raise Restart
+    if program.is_stale:
         raise Restart
     change_module(module, FINISHING)
     functions = module.functions

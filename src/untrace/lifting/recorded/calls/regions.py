@@ -89,9 +89,23 @@ def write_call(item: Call, writer: Writer) -> None:
         if was_kept and program.is_dissolved(item):
             write_call(item, writer)  # there may be more such calls in it
         else:
-            targets(item.result, item.target, item, writer)
+            _hold_place(item, writer)
     finally:
         program.n_apart -= item.is_apart
+
+
+def _hold_place(item: Call, writer: Writer) -> None:
+    """Let a call stand in its place that will be written from its equations.
+
+    What it takes and makes is known by then, and so is what needs no writing again.
+    """
+    try:
+        region = _region(item, writer)
+        terms = [writer.value(operand) for operand in region.operands]
+        _assign(item, region, call(Term(["region"]), terms), writer)
+    except Exception:  # as above; the next writing tells
+        writer.program.is_partial = True
+        targets(item.result, item.target, item, writer)
 
 
 def _is_made(item: Call, writer: Writer) -> bool:
@@ -166,14 +180,13 @@ def write_region(item: Call, writer: Writer) -> None:
       LiftingError: If what it returns is not known by its equations.
     """
     program = writer.program
-    region = program.region(item, lambda array: writer.find(id(array)) is not None)
-    region = _passed_on(region, writer)
+    region = _region(item, writer)
     if not region.results and not region.block.effects:
         rename(item.result, item.target, writer)
         return
-    operands, results, block = region.operands, region.results, region.block
+    operands, block = region.operands, region.block
     is_tree = program.opens(item) and is_whole(item.result)
-    flat = ", ".join(RESULTS[: len(results)])
+    flat = ", ".join(RESULTS[: len(region.results)])
     target = tree_target(item.result, region, program) if is_tree else flat
     term = _expression(item, region, target, writer)
     if is_tree:
@@ -187,19 +200,30 @@ def write_region(item: Call, writer: Writer) -> None:
         function = _function(item, block, hints, writer)
         term = call(Term([Global(function)]), terms)
     term = with_leaves(term, writer)
-    names = tuple([Name(result_hint(item)) for _ in results])
-    for name, result in zip(names, results):
-        writer.define(result, name)
-    made: Names = names[0] if len(names) == 1 else names
-    is_effect = bool(block.effects)
-    statement = Statement(made or None, term, is_effect, is_row=len(names) > 1)
-    writer.draft.statements.append(statement)
-    rename(item.result, item.target, writer)
+    _assign(item, region, term, writer)
     why = program.plan.lowered.get(item)
     if why is not None and not _binds_libraries_alone(item):
         where = _users_place(item, writer) or place_of(item)
         shown = f"`{_name(item)}`" + (f" ({where})" if where else "")
         program.lifter.note(f"{shown} is written from its equations: {why}")
+
+
+def _region(item: Call, writer: Writer) -> Region:
+    """Return the equations of a call, for what no name stands for."""
+    found = writer.program.region(item, lambda v: writer.find(id(v)) is not None)
+    return _passed_on(found, writer)
+
+
+def _assign(item: Call, region: Region, term: Term, writer: Writer) -> None:
+    """Name what the equations of a call make."""
+    names = tuple([Name(result_hint(item)) for _ in region.results])
+    for name, result in zip(names, region.results):
+        writer.define(result, name)
+    made: Names = names[0] if len(names) == 1 else names
+    is_effect = bool(region.block.effects)
+    statement = Statement(made or None, term, is_effect, is_row=len(names) > 1)
+    writer.draft.statements.append(statement)
+    rename(item.result, item.target, writer)
 
 
 def _binds_libraries_alone(item: Call) -> bool:
