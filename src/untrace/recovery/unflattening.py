@@ -43,11 +43,12 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
         return
     sources, held = _sources(binds), _leaves(body)
     made_here = [result for _, bind in binds for result in bind.results]
-    traced = {
-        id(result): given[0] if len(given := sources[id(result)]) == 1 else Lost()
-        for result in made_here
-        if id(result) in held
-    }
+    traced: dict[int, Any] = {}
+    for result in made_here:
+        if id(result) in held:
+            given = sources[id(result)]
+            is_converted = len(given) == 1 and id(given[0]) not in held
+            traced[id(result)] = given[0] if is_converted else Lost()
     is_clear = len({*map(id, traced.values())}) == len(traced)
     if is_clear:  # each is made of an array of its own
         body.traced = traced
