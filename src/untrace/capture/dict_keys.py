@@ -16,7 +16,7 @@ import numpy as np
 
 from untrace.syntax.importable import is_importable
 from untrace.syntax.names import RESERVED, is_name
-from untrace.syntax.steps import Attribute, Item, Path, Slice, Step
+from untrace.syntax.steps import Attribute, Path, Slice, Step
 from untrace.syntax.text import quote
 
 _PYTHON = frozenset({str, int, bool, float, bytes})
@@ -81,15 +81,11 @@ def spelled(path: Path) -> str:
 
 
 def _access(step: Step) -> str:
-    if type(step) is Attribute:
-        return f".{step.name}"
-    if type(step) is Slice:
-        ends = (
-            "" if step.start is None else step.start,
-            "" if step.stop is None else step.stop,
-        )
-        return f"[{ends[0]}:{ends[1]}{'' if step.step is None else f':{step.step}'}]"
-    assert type(step) is Item
+    if isinstance(step, Attribute):
+        return f".{step.word}"
+    if isinstance(step, Slice):
+        ends = [step.start, step.stop, *([] if step.step is None else [step.step])]
+        return f"[{':'.join('' if end is None else str(end) for end in ends)}]"
     return f"[{quoted(step.key)}]"
 
 

@@ -15,7 +15,7 @@ from untrace.recovery.instructions import instructions_of, listing_of
 from untrace.recovery.record import RETURNED, Target
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around, target_at
-from untrace.syntax.steps import Attribute, Item, Path, Step
+from untrace.syntax.steps import Attribute, Item, Path, Slice, Step, taken
 
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _SKIPPED = ("CACHE", "RESUME")
@@ -26,25 +26,25 @@ class Unpacked(NamedTuple):
 
     Attributes:
       variable: Its name.
-      path: The keys that lead to the part; the last one may be a slice.
+      path: The keys that lead to the part; the last step may be a slice.
       target: The names that take what is in it.
       line: Where that is.
       in_loop: Whether it stands in a loop of the function.
     """
 
     variable: str
-    path: tuple[Any, ...]
+    path: Path
     target: tuple[Target, ...]
     line: int
     in_loop: bool
 
     def of(self, value: Any) -> Any:
         """Return the part of what the variable holds; None if there is none."""
-        for key in self.path:
+        for step in self.path:
             if type(value) is not dict and type(value) not in (tuple, list):
                 return None
             try:
-                value = value[key]
+                value = taken(value, step)
             except (IndexError, KeyError, TypeError):
                 return None
         return value
@@ -79,38 +79,18 @@ def named_parts(code: types.CodeType) -> Mapping[str, Path]:
     found: dict[str, Path] = {}
     for index, instruction in enumerate(instructions):
         names = _stored(instruction)
-        way = _way(instructions[:index]) if len(names) == 1 else ()
-        if way and stores[names[0]] == 1:
+        way = _source(instructions, index)[1] if len(names) == 1 else ()
+        if way and stores[names[0]] == 1 and all(map(_is_word, way)):
             found[names[0]] = way
     return found
 
 
-def _way(instructions: Sequence[dis.Instruction]) -> Path:
-    """Return the path from a variable that the last instructions take: `.thick["x"]`."""
-    end, way = len(instructions), list[Step]()
-    while end > 0:
-        last = instructions[end - 1]
-        if "LOAD_FAST" in last.opname or last.opname == "LOAD_DEREF":
-            return tuple(reversed(way))
-        if last.opname == "LOAD_ATTR" and "NULL" not in last.argrepr:
-            way.append(Attribute(str(last.argval)))
-            end -= 1
-            continue
-        key, n_instructions = _key(instructions[:end]) or (None, 0)
-        if type(key) is not str:
-            return ()
-        way.append(Item(key))
-        end -= n_instructions
-    return ()
-
-
 def _once(found: Iterable[Unpacked]) -> tuple[Unpacked, ...]:
     """Leave out what is unpacked again."""
-    known: list[Unpacked] = []
-    for one in found:  # slices have no hash
-        if all(one[:2] != before[:2] for before in known):
-            known.append(one)
-    return tuple(known)
+    known: dict[Any, Unpacked] = {}
+    for one in found:
+        known.setdefault(one[:2], one)
+    return tuple(known.values())
 
 
 def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
@@ -123,7 +103,8 @@ def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
         if instruction.opname not in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             continue
         name, path = _source(instructions, index)
-        target = target_at(instructions, index) if name else None
+        is_of_keys = not any(type(step) is Attribute for step in path)
+        target = target_at(instructions, index) if name and is_of_keys else None
         if isinstance(target, tuple):
             line = listing_of(code).line_at(instruction.offset)
             in_loop = bool(loops_around(code, instruction.offset))
@@ -139,26 +120,33 @@ def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
     return _variables(instruction)[: 1 if is_loaded else None]
 
 
-def _source(
-    instructions: Sequence[dis.Instruction], end: int
-) -> tuple[str, tuple[Any, ...]]:
+def _is_word(step: Step) -> bool:
+    """Whether a step is an attribute or a key that is a string."""
+    return type(step) is Attribute or (type(step) is Item and type(step.key) is str)
+
+
+def _source(instructions: Sequence[dis.Instruction], end: int) -> tuple[str, Path]:
     """Return the variable, and the path from there, that is on the stack before an end."""
-    path: list[Any] = []
+    path: list[Step] = []
     while end > 0:
         last = instructions[end - 1]
         if "LOAD_FAST" in last.opname or last.opname == "LOAD_DEREF":
             return _variables(last)[-1], tuple(reversed(path))
+        if last.opname == "LOAD_ATTR" and "NULL" not in last.argrepr:
+            path.append(Attribute(str(last.argval)))
+            end -= 1
+            continue
         taken = _key(instructions[:end])
         if taken is None:
             break
         key, n_instructions = taken
-        path.append(key)
+        path.append(_step(key))
         end -= n_instructions
     return "", ()
 
 
 @once_per_site
-def part_taken(code: types.CodeType, lasti: int) -> tuple[tuple[Any, ...], str]:
+def part_taken(code: types.CodeType, lasti: int) -> tuple[Path, str]:
     """Return which part of a result a variable takes at once: `i = jnp.where(x)[0]`.
 
     Args:
@@ -166,25 +154,30 @@ def part_taken(code: types.CodeType, lasti: int) -> tuple[tuple[Any, ...], str]:
       lasti: The instruction that makes the result.
 
     Returns:
-      The constant keys that lead to the part, and the variable; none and "" if the result
+      The path of constant keys to the part, and the variable; none and "" if the result
       is used in another way.
     """
     instructions, offsets = instructions_of(code)
     index = bisect.bisect_right(offsets, lasti)
-    keys: list[Any] = []
+    path: list[Step] = []
     while taken := _key(instructions[index : index + 2]):
-        keys.append(taken[0])
+        path.append(_step(taken[0]))
         index += 2
-    name = target_at(instructions, index) if keys else None
+    name = target_at(instructions, index) if path else None
     if not isinstance(name, str) or name in (RETURNED, "_"):
         return (), ""
-    return tuple(keys), name
+    return tuple(path), name
 
 
 def _variables(instruction: dis.Instruction) -> tuple[str, ...]:
     """Return the variables of an instruction, which may load and store several."""
     names = instruction.argval
     return names if isinstance(names, tuple) else (str(names),)
+
+
+def _step(key: Any) -> Step:
+    is_slice = isinstance(key, slice)
+    return Slice(key.start, key.stop, key.step) if is_slice else Item(key)
 
 
 def _key(instructions: Sequence[dis.Instruction]) -> tuple[Any, int] | None:

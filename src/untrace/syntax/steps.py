@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,25 +18,12 @@ class Item:
         """What says which it is."""
         return str(self.key)
 
-    def of(self, value: Any) -> Any:
-        """Return it."""
-        return value[self.key]
-
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute: `.weight`."""
+    """An attribute, by its name: `.weight`."""
 
-    name: str
-
-    @property
-    def word(self) -> str:
-        """What says which it is."""
-        return self.name
-
-    def of(self, value: Any) -> Any:
-        """Return it."""
-        return getattr(value, self.name)
+    word: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +33,22 @@ class Slice:
     start: int | None = None
     stop: int | None = None
     step: int | None = None
+    word: ClassVar[str] = ""
 
     @property
-    def word(self) -> str:
-        """What says which they are."""
-        return ""
-
-    def of(self, value: Any) -> Any:
-        """Return them."""
-        return value[self.start : self.stop : self.step]
+    def key(self) -> slice:
+        """What takes them."""
+        return slice(self.start, self.stop, self.step)
 
 
 Step: TypeAlias = Item | Attribute | Slice
 Path: TypeAlias = tuple[Step, ...]
 _Step = TypeVar("_Step")
+
+
+def taken(value: Any, step: Step) -> Any:
+    """Return the part of a value that a step leads to."""
+    return getattr(value, step.word) if isinstance(step, Attribute) else value[step.key]
 
 
 def leads_into(path: Path, begin: Path) -> bool:

@@ -534,7 +534,8 @@ def _text(part: Part) -> str:
     ref = part.resolved()
     folded = ref.name.folded
     if folded is None:
-        return (ref.name.text or ref.name.hint) + spelled(ref.path)
+        text = ref.name.text or ref.name.hint
+        return text + spelled(ref.path) if ref.path else text
     text = folded.render()
     needed = ATOM if ref.path else ref.level
     return (f"({text})" if folded.level < needed else text) + spelled(ref.path)

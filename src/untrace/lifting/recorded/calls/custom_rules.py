@@ -19,13 +19,7 @@ from untrace.lifting.blocks.raising_rules import exception_text
 from untrace.lifting.heads import ANY_ARGUMENTS
 from untrace.lifting.lifter import Lifter
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.building import (
-    call,
-    display,
-    keyword,
-    literal_term,
-    text_term,
-)
+from untrace.lifting.recorded.building import call, display, keyword, literal_term
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.batching_rules import batching_term
 from untrace.lifting.recorded.calls.open_rules import open_rules
@@ -204,7 +198,7 @@ def _gradient_term(function: Any, bodies: Sequence[Body], writer: Writer) -> Ter
     program.runs.last(body.result[1], [rule])  # the result is written by this run
     decorator = program.home_term(("jax", "custom_gradient"))
     if jaxapi.gradient_has_logs(function):
-        decorator = call(decorator, [keyword("with_logs", text_term("True"))])
+        decorator = call(decorator, [keyword("with_logs", literal_term(True))])
     return define(given, body, writer, [decorator])
 
 
@@ -234,7 +228,7 @@ def _spelling(function: Any) -> tuple[str, str]:
 def _options(function: Any) -> list[Term]:
     """Write the options that its rules were defined with."""
     return [
-        keyword(option, text_term("True"))
+        keyword(option, literal_term(True))
         for option in ("symbolic_zeros", "optimize_remat")
         if getattr(function, option, False)
     ]

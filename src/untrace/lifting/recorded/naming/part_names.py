@@ -7,7 +7,7 @@ results that the program took at once, `i = jnp.where(x)[0]`, are taken so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from untrace.capture.dict_keys import spelled
@@ -37,16 +37,17 @@ def name_taken(draft: Draft) -> None:
         if not (isinstance(name, Name) and isinstance(place, Place)):
             continue
         if not name.is_given and place.is_users:
-            keys, hint = part_taken(place.code, place.offset)
-            path = _path(keys, name.held)
+            steps, hint = part_taken(place.code, place.offset)
+            path = _path(steps, name.held)
             if path and all(leads_into(way, path) for way in ways.get(name, ())):
                 _take(path, hint, name, statement)
 
 
-def _path(keys: Sequence[Any], value: Any) -> Path:
+def _path(steps: Path, value: Any) -> Path:
     """Return the path along keys; none if they do not lead through containers."""
     path: Path = ()
-    for key in keys:
+    for one in steps:
+        key = one.key if type(one) is Item else None
         if type(key) is int and isinstance(value, (tuple, list)) and value:
             key %= len(value)
         elif type(key) is not str or type(value) is not dict:

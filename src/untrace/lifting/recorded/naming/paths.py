@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace.syntax.names import identifier
-from untrace.syntax.steps import Item, Path, Step
+from untrace.syntax.steps import Item, Path, Step, taken
 
 MAX_NAME = 28
 
@@ -41,7 +41,7 @@ def part_of(value: Any, path: Path) -> Any:
     """Return the part of a value that a path leads to; None if it leads nowhere."""
     for step in path:
         try:
-            value = step.of(value)
+            value = taken(value, step)
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
     return value

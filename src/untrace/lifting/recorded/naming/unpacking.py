@@ -140,8 +140,8 @@ def _unpack(
     value: Any, parameter: Any, one: Unpacked, writer: Writer
 ) -> Statement | None:
     """Write `a, b = parameter[...]`; its parts are known by these names then."""
-    *_, last = one.path or (None,)
-    is_of_whole = isinstance(last, slice) or (type(last) is int and last < 0)
+    last = one.path[-1:]
+    is_of_whole = any(type(step) is Slice or _is_from_end(step) for step in last)
     around = one._replace(path=one.path[:-1]).of(parameter)
     key = writer.values.key(around if is_of_whole else value)
     found = writer.find(key) if key is not None and writer.parent else None
@@ -153,8 +153,7 @@ def _unpack(
     if held is None:
         return None
     name.uses += 1
-    item = (_step(last),) if is_of_whole else ()
-    whole = Term([Ref(name, (*path, *item))])
+    whole = Term([Ref(name, (*path, *last) if is_of_whole else path)])
     writer.values.forget(name)
     taken = zip(regrouped(value, one.target), one.target)
     names = tuple([name_part(v, t, writer) for v, t in taken])
@@ -164,9 +163,8 @@ def _unpack(
     return statement
 
 
-def _step(key: Any) -> Step:
-    is_slice = isinstance(key, slice)
-    return Slice(key.start, key.stop, key.step) if is_slice else Item(key)
+def _is_from_end(step: Step) -> bool:
+    return type(step) is Item and type(step.key) is int and step.key < 0
 
 
 def name_part(value: Any, target: Target, writer: Writer) -> Names:

@@ -18,7 +18,6 @@ from untrace.lifting.recorded.building import (
     keyword,
     literal_term,
     starred,
-    text_term,
 )
 from untrace.lifting.recorded.folding import finish
 from untrace.lifting.recorded.repeats.slots import (
@@ -65,7 +64,7 @@ def scan_of(run: Run) -> list[Statement]:
         over = Term([Ref(items)])
     carry = Name("carry", True, "carry")
     if run.period == 1:
-        made = display("()", [_moved(run, 0, carry, item, {}), text_term("None")])
+        made = display("()", [_moved(run, 0, carry, item, {}), Term(["None"])])
         step = Term([f"lambda carry, {item.text}: ", *made.parts], LAMBDA)
     else:
         carry = replace(names_in(run.turns[0])[local], uses=0)
@@ -113,7 +112,7 @@ def _nested(run: Run, local: int, carry: Name, item: Name) -> Draft:
         targets = _copied(statement.targets, copies)
         made.statements.append(replace(statement, targets=targets, term=term))
     known[local].uses += 1
-    made.result = display("()", [Term([Ref(known[local])]), text_term("None")])
+    made.result = display("()", [Term([Ref(known[local])]), Term(["None"])])
     finish(made)
     return made
 
