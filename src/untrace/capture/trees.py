@@ -92,9 +92,9 @@ def _describe(value: Any, counter: Iterator[int]) -> Tree:
     )
     if treedef.num_nodes == treedef.num_leaves == 1:
         return Leaf(next(counter))
-    children = tuple(_describe(child, counter) for _, child in flat)
-    keys = [path[0] for path, _ in flat]
-    return _node(value, keys, [child for _, child in flat], children)
+    parts = [child for _, child in flat]
+    children = tuple(_describe(child, counter) for child in parts)
+    return _node(value, [path[0] for path, _ in flat], parts, children)
 
 
 def _node(
@@ -481,9 +481,10 @@ def _sorted_keys(value: dict[Any, Any]) -> list[Any]:
 
 def step_to(tree: Node, key: Any) -> Step:
     """Return the step to a child: `.mu`, `["w"]` or `[0]`."""
-    has_fields = tree.kind in ("fields", "sparse", "replaced")
-    is_mapping = tree.kind != "replaced" and has_fields and _is_mapping(tree.cls)
-    return Attribute(key) if has_fields and not is_mapping else Item(key)
+    has_fields = tree.kind in ("fields", "sparse") and not (
+        inspect.isclass(tree.cls) and issubclass(tree.cls, collections.abc.Mapping)
+    )
+    return Attribute(key) if has_fields or tree.kind == "replaced" else Item(key)
 
 
 def part_at(tree: Tree, path: Path) -> Tree | None:
@@ -512,10 +513,6 @@ def accessors(tree: Tree, root: str) -> Iterator[tuple[int, str, tuple[str, ...]
         yield index, root + spelled(path), tuple([step.word for step in path])
 
 
-def _is_mapping(cls: Any) -> bool:
-    return inspect.isclass(cls) and issubclass(cls, collections.abc.Mapping)
-
-
 def leaves(tree: Tree) -> Iterator[int]:
     """Yield the indices of the leaves, in order."""
     if isinstance(tree, Leaf):
@@ -527,9 +524,8 @@ def leaves(tree: Tree) -> Iterator[int]:
 
 def holds_text(tree: Tree) -> bool:
     """Whether a tree holds what is no array, which `jax.jit` does not return."""
-    if isinstance(tree, Leaf):
-        return False
-    return tree.kind == "constant" or any(map(holds_text, tree.children))
+    is_node = isinstance(tree, Node)
+    return is_node and (tree.kind == "constant" or any(map(holds_text, tree.children)))
 
 
 def n_numbers(tree: Tree) -> int:
@@ -541,9 +537,8 @@ def n_numbers(tree: Tree) -> int:
 
 def is_builtin(tree: Tree) -> bool:
     """Whether a tree is made of Python's own containers alone."""
-    if isinstance(tree, Leaf):
-        return True
-    return tree.kind in _BUILTIN and all(map(is_builtin, tree.children))
+    is_leaf = isinstance(tree, Leaf)
+    return is_leaf or (tree.kind in _BUILTIN and all(map(is_builtin, tree.children)))
 
 
 _BUILTIN = ("dict", "list", "none", "number", "tuple")
