@@ -61,7 +61,7 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
 def add_results(call: Call) -> list[Call]:
     """Return what made more of the objects that a call returned; it ends before that."""
     made, value = call.span, call.result
-    if made is None or isinstance(value, jaxapi.Tracer):
+    if made is None or made.first == made.last or isinstance(value, jaxapi.Tracer):
         return []
     names = _attributes([value])
     if not names:
@@ -134,21 +134,33 @@ def _leaves(body: Body) -> dict[int, str | None]:
 
 
 def _attributes(values: Iterable[Any]) -> dict[int, str | None]:
-    """Return what arrays in attributes of objects are called, by their `id`."""
+    """Return what arrays in attributes of objects are called, by their `id`.
+
+    Objects that JAX does not take apart, it does not put together either.
+    """
     found: dict[int, str | None] = {}
-    seen: dict[int, Any] = {}
     left = [*values]
     for value in left:
-        if id(value) in seen or isinstance(value, jaxapi.Tracer):
-            continue
-        seen[id(value)] = value
         if type(value) in (tuple, list, dict):
             left += value.values() if isinstance(value, dict) else value
-        for name, one in held_attributes(value):
-            left.append(one)
-            if isinstance(one, jaxapi.Tracer):
-                found[id(one)] = name if is_name(name) else None
-    return found
+        elif not isinstance(value, jaxapi.Tracer) and (parts := _children(value)):
+            left += parts
+            for name, one in held_attributes(value):
+                arrays = one if type(one) in (tuple, list) else [one]
+                found |= {id(x): name for x in arrays if isinstance(x, jaxapi.Tracer)}
+    return {
+        key: name if name and is_name(name) else None for key, name in found.items()
+    }
+
+
+def _children(value: Any) -> list[Any]:
+    """Return what JAX takes out of an object; nothing if that is a leaf."""
+    try:
+        with jaxapi.outside_traces():  # taking an object apart may compute, too
+            parts = jax.tree.leaves(value, is_leaf=lambda one: one is not value)
+    except Exception:  # of its class, where it was not made by JAX
+        return []
+    return [part for part in parts if part is not value]
 
 
 def _is_object(value: Any) -> bool:
