@@ -415,6 +415,8 @@ class Call(Subject):
       factors: The names of the module's integers that sizes with names are computed from.
       setting: JAX's settings when it was made.
       turn: What the variables of the loops held that it was made in.
+      traced: What JAX made for arrays in its result, by the `id` of these, where a class
+        computed them of others (`recovery.unflattening`).
     """
 
     function: Any
@@ -444,6 +446,7 @@ class Call(Subject):
     factors: Mapping[int, str] = field(default_factory=dict)
     setting: jaxapi.Setting = ()
     turn: Turn = ()
+    traced: Mapping[int, Any] = field(default_factory=dict)
     said: str = ""  # once somebody has asked
 
     @property

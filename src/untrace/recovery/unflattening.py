@@ -8,11 +8,13 @@ sees those: its first calls are what the class did.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from untrace import jaxapi
 from untrace.recovery.contents import held_attributes
@@ -41,14 +43,8 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
         return
     if made.first == made.last or not (binds := _at(made)):
         return
-    sources, held = _sources(binds), _leaves(body)
-    made_here = [result for _, bind in binds for result in bind.results]
-    traced: dict[int, Any] = {}
-    for result in made_here:
-        if id(result) in held:
-            given = sources[id(result)]
-            is_converted = len(given) == 1 and id(given[0]) not in held
-            traced[id(result)] = given[0] if is_converted else Lost()
+    held = _leaves(body)
+    traced = _traced(binds, held)
     is_clear = len({*map(id, traced.values())}) == len(traced)
     if is_clear:  # each is made of an array of its own
         body.traced = traced
@@ -66,20 +62,68 @@ def add_results(call: Call) -> list[Call]:
     names = _attributes([value])
     if not names:
         return []
-    with jaxapi.outside_traces():
-        leaves = set(map(id, jax.tree.leaves(value)))
     binds = _at(made)
-    ends = [at + 1 for at, bind in binds if leaves & set(map(id, bind.results))]
+    with jaxapi.outside_traces():
+        leaves = jax.tree.leaves(value)
+    known, lost = set(map(id, leaves)), set[int]()
+    ends = _ends(binds, known)
+    if len(ends) > 1 and len(known) == len(leaves):
+        lost = {id(leaves[i]) for i in _computed(value, leaves)}
+        ends = _ends(binds, known - lost)
     if not ends or ends[-1] == binds[-1][0] + 1:
         return []
-    names = {key: word for key, word in names.items() if key not in leaves}
+    names = {k: word for k, word in names.items() if k in lost or k not in known}
     after = [(position, bind) for position, bind in binds if position >= ends[-1]]
     makers = _makers(after, names, made, ends[-1], call.setting)
     if makers:
         call.span = replace(made, last=ends[-1])
+        traced = _traced(after, known)
+        call.traced = {key: given for key, given in traced.items() if key in lost}
+        call.returns = call.returns and not call.traced
     for maker in makers:
         maker.place, maker.turn = call.place, call.turn
     return makers
+
+
+def _ends(binds: Sequence[tuple[int, Bind]], made: Collection[int]) -> list[int]:
+    """Return the positions behind what was bound and made some of these arrays."""
+    return [at + 1 for at, bind in binds if any(id(r) in made for r in bind.results)]
+
+
+def _computed(value: Any, leaves: Sequence[Any]) -> list[int]:
+    """Return the positions of leaves that classes compute where JAX makes objects anew.
+
+    Some convert what is no array of JAX, which does not count.
+    """
+    structure = jax.tree.structure(value)
+    found: list[int] = []
+    for make in (np.zeros, jnp.zeros):
+        try:
+            with jaxapi.outside_traces():
+                given = [make(leaf.shape, leaf.dtype) for leaf in leaves]
+                again = jax.tree.leaves(jax.tree.unflatten(structure, given))
+        except Exception:  # of a class that cannot be made of zeros, say
+            return []
+        found = [i for i, (a, b) in enumerate(zip(given, again)) if a is not b]
+        if not found:
+            break
+    return found
+
+
+def _traced(binds: Sequence[tuple[int, Bind]], held: Collection[int]) -> dict[int, Any]:
+    """Return what JAX traced for the leaves that were made here, by the `id` of these.
+
+    A leaf that was made of one array is a conversion of that, unless this is a leaf.
+    """
+    sources = _sources(binds)
+    traced: dict[int, Any] = {}
+    for _, bind in binds:
+        for result in bind.results:
+            if id(result) in held:
+                given = sources[id(result)]
+                is_converted = len(given) == 1 and id(given[0]) not in held
+                traced[id(result)] = given[0] if is_converted else Lost()
+    return traced
 
 
 def _makers(

@@ -464,13 +464,14 @@ class Writer:
         statement.trail = (*self.trail, item.place)
         statement.turn = (*item.turn, *self.turn)
 
-    def define(self, value: Any, name: Name) -> None:
-        """Let a name of this function stand for a value."""
+    def define(
+        self, value: Any, name: Name, traced: Mapping[int, Any] | None = None
+    ) -> None:
+        """Let a name of this function stand for a value, with what JAX traced for parts."""
         self.own(name)
         name.held = value
-        self.values.define(
-            value, name, instead=self.traced if name.is_parameter else {}
-        )
+        instead = self.traced if name.is_parameter else traced or {}
+        self.values.define(value, name, instead=instead)
         if isinstance(value, jaxapi.FUNCTION_RESULTS):
             self._see_outside(value, name)
         if is_array(value):

@@ -42,7 +42,7 @@ def targets(result: Any, target: Target, item: Call, writer: Writer) -> Names:
         given = False  # it holds what the variable of this name holds already
     name = _local(hint, given, writer)
     name.is_starred = is_starred(target)
-    writer.define(result, name)
+    writer.define(result, name, item.traced)
     if given and is_array(result):
         writer.arguments[id(result), hint] = name
     return name

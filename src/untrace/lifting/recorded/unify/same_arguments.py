@@ -21,6 +21,8 @@ from untrace.lifting.recorded.unify.names import (
 )
 from untrace.syntax.parsed import Parsed, Span, parsed
 
+COMPUTES = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)
+
 
 def give_twice(
     functions: list[Function], main: Function, may_merge: Callable[[str], bool]
@@ -97,7 +99,7 @@ def _pass_twice(
         _: str, arguments: Sequence[Span], read: Parsed
     ) -> tuple[str, Sequence[Argument]] | None:
         text = read.text[slice(*arguments[position])]
-        if any(isinstance(node, ast.Call) for node in parsed(text).nodes):
+        if any(isinstance(node, COMPUTES) for node in parsed(text).nodes):
             return None  # it would be computed twice
         return long.name, [*arguments[:place], text, *arguments[place:]]
 
