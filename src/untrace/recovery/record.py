@@ -417,6 +417,7 @@ class Call(Subject):
       turn: What the variables of the loops held that it was made in.
       traced: What JAX made for arrays in its result, by the `id` of these, where a class
         computed them of others (`recovery.unflattening`).
+      is_remade: A class has computed parts of its result, and it is not known of what.
     """
 
     function: Any
@@ -447,6 +448,7 @@ class Call(Subject):
     setting: jaxapi.Setting = ()
     turn: Turn = ()
     traced: Mapping[int, Any] = field(default_factory=dict)
+    is_remade: bool = False
     said: str = ""  # once somebody has asked
 
     @property

@@ -60,34 +60,50 @@ def add_results(call: Call) -> list[Call]:
     if made is None or made.first == made.last or isinstance(value, jaxapi.Tracer):
         return []
     names = _attributes([value])
-    if not names:
+    if not names or len(binds := _at(made)) < 2:
         return []
-    binds = _at(made)
     with jaxapi.outside_traces():
         leaves = jax.tree.leaves(value)
     known, lost = set(map(id, leaves)), set[int]()
-    ends = _ends(binds, known)
-    if len(ends) > 1 and len(known) == len(leaves):
+    if len(known) == len(leaves):
         lost = {id(leaves[i]) for i in _computed(value, leaves)}
-        ends = _ends(binds, known - lost)
-    if not ends or ends[-1] == binds[-1][0] + 1:
-        return []
+    end = _end(call, binds, known - lost)
+    after = [(position, bind) for position, bind in binds if position >= end]
     names = {k: word for k, word in names.items() if k in lost or k not in known}
-    after = [(position, bind) for position, bind in binds if position >= ends[-1]]
-    makers = _makers(after, names, made, ends[-1], call.setting)
-    if makers:
-        call.span = replace(made, last=ends[-1])
-        traced = _traced(after, known)
-        call.traced = {key: given for key, given in traced.items() if key in lost}
-        call.returns = call.returns and not call.traced
+    makers = _makers(after, names, made, end, call.setting)
+    traced = {k: v for k, v in _traced(after, known).items() if k in lost}
+    call.is_remade = traced.keys() != lost
+    if not makers or call.is_remade:
+        return []
+    call.span, call.traced = replace(made, last=end), traced
+    call.returns = call.returns and not traced
     for maker in makers:
         maker.place, maker.turn = call.place, call.turn
     return makers
 
 
-def _ends(binds: Sequence[tuple[int, Bind]], made: Collection[int]) -> list[int]:
-    """Return the positions behind what was bound and made some of these arrays."""
-    return [at + 1 for at, bind in binds if any(id(r) in made for r in bind.results)]
+def _end(call: Call, binds: Sequence[tuple[int, Bind]], kept: Collection[int]) -> int:
+    """Return the position where a call was at an end, and classes began to compute.
+
+    What they read are leaves, or what stood in the place of those: results of the last
+    equation. Else it is not known what they did, and the call ends behind all.
+    """
+    last = [pair for pair in binds if any(id(one) in kept for one in pair[1].results)]
+    if not last and _is_one_equation(call.function):
+        last = [pair for pair in binds if any(jaxapi.sub_jaxprs_of([pair[1]]))][:1]
+    if not last:
+        return binds[-1][0] + 1
+    end = last[-1][0] + 1
+    before = {id(r) for at, bind in binds if at < end for r in bind.results}
+    unknown = before - {*kept, *map(id, last[-1][1].results)}
+    read = {id(arg) for at, bind in binds if at >= end for arg in bind.args}
+    return binds[-1][0] + 1 if unknown & read else end
+
+
+def _is_one_equation(function: Any) -> bool:
+    """Whether what was called binds one equation with a program: a loop, `jax.jit`."""
+    is_transformed = isinstance(function, jaxapi.Transformed)
+    return not is_transformed or function.maker[1] in ("jit", "checkpoint")
 
 
 def _computed(value: Any, leaves: Sequence[Any]) -> list[int]:
@@ -144,6 +160,10 @@ def _makers(
             call.result, call.setting = result, setting
             calls.append(call)
             first = position + 1
+    if calls:  # what else was made may be asked for, too
+        last = calls[-1]
+        assert last.span is not None
+        last.span = replace(last.span, last=made.last)
     return calls
 
 
@@ -190,7 +210,8 @@ def _attributes(values: Iterable[Any]) -> dict[int, str | None]:
         elif not isinstance(value, jaxapi.Tracer) and (parts := _children(value)):
             left += parts
             for name, one in held_attributes(value):
-                arrays = one if type(one) in (tuple, list) else [one]
+                is_plain = type(one) in (tuple, list, dict)
+                arrays = jax.tree.leaves(one) if is_plain else [one]
                 found |= {id(x): name for x in arrays if isinstance(x, jaxapi.Tracer)}
     return {
         key: name if name and is_name(name) else None for key, name in found.items()

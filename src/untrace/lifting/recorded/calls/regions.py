@@ -69,6 +69,7 @@ def write_call(item: Call, writer: Writer) -> None:
     was_kept = item.is_own and not program.is_dissolved(item)
     program.n_apart += item.is_apart
     why = "" if program.options.keep_types else lost_derivative(item)
+    why = why or ("a class computes what it returns anew" if item.is_remade else "")
     if why:
         program.plan.lowered.setdefault(item, why)
     try:
