@@ -42,6 +42,9 @@ NOTE = "Written without a step that makes text better"
 NOTE_ABOUT_MORE = "Written without steps that make text better"
 """The same for several of one reason."""
 
+RAISED = "it raised"
+"""How the reason begins why a step is left out that raised."""
+
 MAX_SHOWN = 4
 """Decisions that such a note names."""
 
@@ -160,7 +163,7 @@ class OptionalStep(Generic[P, T]):
         except Exception as error:
             if file is None or isinstance(error, Signal):
                 raise
-            why = f"it raised {reason(error)}"
+            why = f"{RAISED} {reason(error)}"
             n_raised = sum(one.step == self.name for one in file.left_out)
             is_alone = n_raised < MAX_SINGLY
             decision = Decision(self.name, _subject(args) if is_alone else "")
@@ -328,11 +331,35 @@ def without_spoilers(make: Callable[[], T], is_good: Callable[[T], bool]) -> T:
             raise StepFailed(f"{', '.join(map(str, found[0]))}: {why}") from error
         if found is not None:
             file.left_out |= dict.fromkeys(found[0], why)
-            return found[1]
+            again = _taken_again(file.left_out, make, is_good)
+            return found[1] if again is None else again
     if made is None:
         assert error is not None
         raise error
     return made
+
+
+def _taken_again(
+    left_out: dict[Decision, str], make: Callable[[], T], is_good: Callable[[T], bool]
+) -> T | None:
+    """Make a text with the steps that raised over what those had made that are to blame.
+
+    Returns:
+      The text; None if there are none, or they still raise.
+    """
+    raised = {one: why for one, why in left_out.items() if why.startswith(RAISED)}
+    if not raised or is_late():
+        return None
+    for one in raised:
+        del left_out[one]
+    try:
+        made = make()
+        if is_good(made):
+            return made
+    except (Exception, StepFailed):
+        pass  # they are left out, as before
+    left_out |= raised
+    return None
 
 
 Called = dict[str, dict[str, None]]

@@ -62,6 +62,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("recovery/numbers.py", ""): (2, NUMBER),
     # keys
     ("lifting/alike_inputs.py", "AlikeInputs._made"): (1, KEY),
+    ("lifting/idioms/regions.py", "_constant"): (1, KEY),
     ("lifting/idioms/regions.py", "_operand"): (1, KEY),
     ("lifting/idioms/regions.py", "_param"): (1, KEY),
     ("lifting/lines/alike.py", "_line"): (1, KEY),
@@ -93,6 +94,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/repeats/loop_headers.py", "Header.key"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header.word"): (1, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header._made_word"): (1, SAFE),
+    ("lifting/recorded/repeats/loop_headers.py", "Header._strided_word"): (1, SAFE),
     # strings of ours
     ("lifting/idioms/arrays.py", ""): (1, OWN),
     ("lifting/idioms/indexing.py", ""): (1, OWN),
