@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import sys
+import types
 import warnings
 from unittest import mock
 
@@ -168,6 +169,37 @@ def test_what_takes_a_place_later_is_seen(owner, name, monkeypatch):
     assert jaxapi.replaced_functions() == {}
 
 
+class Tripled:
+    def __new__(cls, x):
+        return x * 3.0
+
+
+class Struct(jax.ShapeDtypeStruct):
+    """Does nothing of its own."""
+
+
+def typed_in(function):
+    """Return a function as if it had been typed in, which has no file."""
+    code = function.__code__.replace(co_filename="<stdin>")
+    return types.FunctionType(code, {"__name__": "__main__"})
+
+
+REPLACEMENTS = {
+    "class": (jnp, "sin", Tripled),
+    "subclass": (jax, "ShapeDtypeStruct", Struct),
+    "typed in": (jnp, "sin", typed_in(tripled)),
+    "typed-in class": (jnp, "sin", type("f", (), {"__call__": typed_in(tripled)})),
+    "partial": (jnp, "sin", functools.partial(tripled)),
+}
+
+
+@pytest.mark.parametrize("case", REPLACEMENTS)
+def test_whatever_takes_the_place_of_a_function_is_seen(case, monkeypatch):
+    owner, name, value = REPLACEMENTS[case]
+    monkeypatch.setattr(owner, name, value)
+    assert f"{owner.__name__}.{name}" in jaxapi.replaced_functions()
+
+
 def test_what_is_added_and_gone_again_is_seen(monkeypatch):
     monkeypatch.setattr(jax.nn, "own", looks_the_same, raising=False)
     assert list(jaxapi.replaced_functions()) == ["jax.nn.own"]
@@ -176,6 +208,8 @@ def test_what_is_added_and_gone_again_is_seen(monkeypatch):
 
 
 def test_objects_that_jax_takes_from_elsewhere_are_its_own():
-    """`FLAGS = flags.FLAGS` of absl can be called."""
-    importlib.import_module("jax._src.tpu_custom_call")
+    """`FLAGS = flags.FLAGS` of absl can be called, and `Path` is one of two classes."""
+    for name in ("tpu_custom_call", "path", "lib.mlir.dialects"):
+        importlib.import_module(f"jax._src.{name}")
+    importlib.import_module("jax.experimental.array_serialization.serialization")
     assert jaxapi.replaced_functions() == {}

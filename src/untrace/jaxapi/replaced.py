@@ -26,6 +26,9 @@ from typing import Any, NamedTuple
 from untrace.parsing import parse
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum")
+_OWN_ROOTS = {*_PACKAGES, *sys.stdlib_module_names, "typing_extensions", "untrace"}
+"""Whose classes may stand in those packages: Python's, and ours for the time being."""
+
 _INNER = ("__wrapped__", "__func__", "func", "fget", "fun", "jvp", "fwd", "bwd")
 """Attributes under which wrappers of functions, and rules, hold others."""
 
@@ -141,7 +144,7 @@ def _is_taken(module: str, attribute: str, value: Any) -> bool:
     source, name = _imported_names(module).get(attribute, ("", ""))
     if vars(sys.modules.get(source, types)).get(name) is value:
         return True
-    held = vars(sys.modules[module])
+    held = {**sys.modules, **vars(sys.modules[module])}
     taken = _assigned_names(module).get(attribute, [])
     return any(getattr(held.get(root), name, None) is value for root, name in taken)
 
@@ -161,40 +164,57 @@ def _own_folders() -> tuple[str, ...]:
     folders = [
         os.path.dirname(str(p.__file__)) + os.sep for p in packages if p.__file__
     ]
-    return (*folders, sysconfig.get_path("stdlib") + os.sep, "<")
+    return (*folders, sysconfig.get_path("stdlib") + os.sep)
 
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def _foreign_file(value: Any, own: tuple[str, ...]) -> str:
-    """Return the file of the first code of a function that does not belong to JAX."""
+    """Return the file of the first function of a value that does not belong to JAX."""
     if type(value).__module__ == "unittest.mock":
         return "unittest.mock"
-    for code in _codes(value, 0):
-        file = code.co_filename
+    if isinstance(value, type) and _is_foreign(value.__module__):
+        return getattr(sys.modules[value.__module__], "__file__", None) or "a class"
+    for function in _functions(value, 0):
+        file = function.__code__.co_filename
         if file.startswith(_HERE):  # for the time being, in another thread
             continue
-        is_other = "site-packages" in file.removeprefix(own[-2])
-        if not file.startswith(own[:-2]) and (is_other or not file.startswith(own)):
+        if file.startswith("<"):  # of a dataclass, say, or typed in
+            if _is_foreign(function.__globals__.get("__name__")):
+                return file
+            continue
+        is_other = "site-packages" in file.removeprefix(own[-1])
+        if not file.startswith(own[:-1]) and (is_other or not file.startswith(own)):
             return file
     return ""
 
 
-def _codes(value: Any, depth: int) -> Iterator[types.CodeType]:
-    """Yield the code of a function, and of those that it wraps or has as rules."""
-    if isinstance(value, type) or depth > _MAX_DEPTH:
+def _is_foreign(module: Any) -> bool:
+    """Whether a module is neither of these packages nor of Python."""
+    root = module.partition(".")[0] if isinstance(module, str) else ""
+    return module in sys.modules and root not in _OWN_ROOTS
+
+
+def _functions(value: Any, depth: int) -> Iterator[types.FunctionType]:
+    """Yield a function, and those that it wraps or has as rules; those of a class."""
+    if type(value) in _PLAIN or depth > _MAX_DEPTH:
         return
-    if type(value) in _PLAIN:
+    if isinstance(value, type):
+        held = [
+            one.__func__ if isinstance(one, (classmethod, staticmethod)) else one
+            for one in vars(value).values()
+        ]
+        yield from (one for one in held if isinstance(one, types.FunctionType))
         return
     is_function = isinstance(value, types.FunctionType)
     called = value if is_function else getattr(type(value), "__call__", None)  # noqa: B004
     if isinstance(called, types.FunctionType):  # else of a class in C
-        yield called.__code__
+        yield called
     for name in _INNER[:1] if is_function else _INNER:
         held = getattr(value, name, None)
-        if callable(held):
-            yield from _codes(held, depth + 1)
+        if callable(held) and not isinstance(held, type):
+            yield from _functions(held, depth + 1)
 
 
 def _is_exchanged(dotted: str) -> bool:
@@ -279,15 +299,30 @@ def _imported_names(module: str) -> dict[str, tuple[str, str]]:
 
 @functools.cache
 def _assigned_names(module: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the attributes, such as `flags.FLAGS`, that a file gives its names to."""
+    """Return what a file gives its names to, `FLAGS = flags.FLAGS`, on any condition.
+
+    Returns:
+      The local name, or the module that it is imported from on a condition, and the name
+      that is looked up there.
+    """
     found: dict[str, list[tuple[str, str]]] = {}
     nodes: list[Any] = [*_tree(module).body]
     for node in nodes:
-        if isinstance(node, (ast.If, ast.Try)):
-            nodes += node.body
         match node:
+            case ast.If() | ast.Try():
+                handlers = [
+                    one for each in getattr(node, "handlers", ()) for one in each.body
+                ]
+                nodes += [*node.body, *node.orelse, *handlers]
             case ast.Assign([ast.Name(name)], ast.Attribute(ast.Name(root), attribute)):
                 found.setdefault(name, []).append((root, attribute))
+            case ast.Assign([ast.Tuple(names)], ast.Tuple(values)):
+                nodes += [ast.Assign([n], v) for n, v in zip(names, values)]
+            case ast.ImportFrom(str(source), aliases, 0):
+                for one in aliases:
+                    found.setdefault(one.asname or one.name, []).append(
+                        (source, one.name)
+                    )
             case _:
                 pass
     return found
