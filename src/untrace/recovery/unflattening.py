@@ -48,7 +48,7 @@ def add_conversions(body: Body, made: Span, function: Any = None) -> None:
     is_clear = len({*map(id, traced.values())}) == len(traced)
     if is_clear:  # each is made of an array of its own
         body.traced = traced
-        more = _attributes(body.parameters.values())
+        more = _attribute_names(body.parameters.values())
         names = {key: word for key, word in more.items() if key not in held}
         names |= {key: held[key] for key in traced}
         body.calls += _makers(binds, names, made, made.first, body.setting)
@@ -59,7 +59,7 @@ def add_results(call: Call) -> list[Call]:
     made, value = call.span, call.result
     if made is None or made.first == made.last or isinstance(value, jaxapi.Tracer):
         return []
-    names = _attributes([value])
+    names = _attribute_names([value])
     if not names or len(binds := _at(made)) < 2:
         return []
     with jaxapi.outside_traces():
@@ -197,7 +197,7 @@ def _leaves(body: Body) -> dict[int, str | None]:
     return found
 
 
-def _attributes(values: Iterable[Any]) -> dict[int, str | None]:
+def _attribute_names(values: Iterable[Any]) -> dict[int, str | None]:
     """Return what arrays in attributes of objects are called, by their `id`.
 
     Objects that JAX does not take apart, it does not put together either.
