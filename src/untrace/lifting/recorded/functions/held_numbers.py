@@ -63,11 +63,13 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
         if is_word(v) and counted.isdisjoint(numbers_in(v))
     }
     words = {number for v in texts.values() for number in numbers_in(v)}
-    for name, value in turn:
-        is_integer = type(value) is int and str(value) in words
-        if isinstance(name, str) and is_integer:
-            held.setdefault(name, str(value))
-    return {v: identifier(n) for v, n in by_value(held).items()}
+    of_loops = {
+        name: str(value)
+        for name, value in turn
+        if isinstance(name, str) and type(value) is int and str(value) in words
+    }
+    found_by_value = by_value(held) | by_value(of_loops)
+    return {v: identifier(n) for v, n in found_by_value.items()}
 
 
 def _integers(body: Body, program: Program) -> dict[str, str]:

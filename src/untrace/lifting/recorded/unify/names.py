@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from untrace.lifting.printing import Function
@@ -96,7 +97,13 @@ def fresh(hint: str, taken: set[str]) -> str:
 
 def has_special(function: Function) -> bool:
     """Whether parameters have stars or defaults."""
-    return not all(one.is_plain for one in function.parameters)
+    return n_plain(function) < len(function.parameters)
+
+
+def n_plain(function: Function) -> int:
+    """The number of parameters before those with stars or defaults."""
+    plain = itertools.takewhile(lambda one: one.is_plain, function.parameters)
+    return sum(1 for _ in plain)
 
 
 def names_of_parameters(function: Function) -> list[str]:

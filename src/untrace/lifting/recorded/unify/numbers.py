@@ -21,6 +21,7 @@ from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
     has_special,
+    n_plain,
     names_of_parameters,
     rename,
     stem_of,
@@ -108,10 +109,12 @@ def _name(function: Function, merged: Merged) -> None:
     for i, position in merged.rests:
         written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
     function.lines = body.edited(edits_of(body, written)).split("\n")
+    n_before = n_plain(function)
     if function.static is not None and merged.names:
-        n_before = len(function.parameters)
         function.decorators = [function.static(n_before, merged.names)]
-    function.parameters = *function.parameters, *plain_head(*merged.names)
+    given = function.parameters
+    new = plain_head(*merged.names)
+    function.parameters = *given[:n_before], *new, *given[n_before:]
     function.comment = function.signature = ""
 
 
@@ -175,7 +178,7 @@ def _may_be_given(
         return False
     length = len("".join(first.lines))
     limit = max(MAX_NUMBERS, min(MAX_MORE_NUMBERS, length // MIN_LENGTH))
-    if len(kinds) > limit or (kinds and has_special(first)):
+    if len(kinds) > limit or (first.decorators and kinds and has_special(first)):
         return False
     if any(not _known_name(group, kind) for kind in indices | flags):
         return False
@@ -195,6 +198,7 @@ def _let_pass(
     """Let all calls of functions be of the first, and pass numbers; tell whether they can."""
     names = frozenset(one.name for one in group)
     positions = {function.name: i for i, function in enumerate(group)}
+    n_before = n_plain(group[0])
     if any(is_mentioned(one, names) for one in group):
         return False
     others = [one for one in [*functions, main] if one not in group]
@@ -210,7 +214,7 @@ def _let_pass(
         name: str, arguments: Sequence[Span], _: Parsed
     ) -> tuple[str, Sequence[str | Span]]:
         numbers = [passed_text(kind[positions[name]]) for kind in kinds]
-        return group[0].name, [*arguments, *numbers]
+        return group[0].name, [*arguments[:n_before], *numbers, *arguments[n_before:]]
 
     return rewrite_calls(others, names, passing)
 

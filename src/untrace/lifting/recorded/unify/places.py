@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.printing import Function
@@ -108,12 +108,18 @@ def _is_text(node: ast.Constant, body: Parsed) -> bool:
 
 
 def _keys_of(node: ast.AST) -> Iterator[ast.Constant]:
-    """Yield the strings that a subscript takes or a dict has, without special characters."""
-    keys: list[ast.expr | None] = []
-    if isinstance(node, ast.Subscript):
-        keys = [node.slice]
-    elif isinstance(node, ast.Dict):
-        keys = node.keys
+    """Yield the strings that a subscript takes, a dict has or a call is given.
+
+    Those with special characters are left out.
+    """
+    keys: Sequence[ast.expr | None] = ()
+    match node:
+        case ast.Subscript(slice=key):
+            keys = [key]
+        case ast.Dict(keys=keys):
+            pass
+        case ast.Call(args=arguments, keywords=keywords):
+            keys = [*arguments, *[one.value for one in keywords]]
     for one in keys:
         key = one.value if isinstance(one, ast.Constant) else None
         if type(key) is str and _SPECIAL.isdisjoint(key) and quote(key)[1:-1] == key:
