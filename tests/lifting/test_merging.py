@@ -479,6 +479,37 @@ def test_a_function_passes_the_name_on_that_it_is_given():
     assert 'deep(params, deep(params, x, "net_0"), "net_1")' in text
 
 
+def linear(x, params, prefix):
+    return x @ params[f"{prefix}.weight"].T
+
+
+def feed(x, params, prefix, eps=1e-5):
+    dot = f"{prefix}." if prefix else ""
+    x = x / (jnp.abs(x).sum() + eps)
+    x = jnp.tanh(x) * params[f"{dot}norm.weight"] + params[f"{dot}norm.bias"]
+    return linear(jnp.sin(linear(x, params, f"{dot}up")), params, f"{dot}down")
+
+
+def residual(x, params, n_heads, prefix):
+    dot = f"{prefix}." if prefix else ""
+    return x + feed(x, params, f"{dot}mlp") / n_heads
+
+
+def test_a_prefix_of_keys_is_handed_on_by_functions_with_defaults():
+    def f(params, x):
+        for i in range(3):  # one of them is the number of heads
+            x = residual(x, params, 2, f"net.blocks.{i}")
+        return x
+
+    keys = ("norm.weight", "norm.bias", "up.weight", "down.weight")
+    params = {f"net.blocks.{i}.mlp.{k}": of_shape(4, 4) for i in range(3) for k in keys}
+    text = recover(f, params, X)
+    assert "def feed(x, params, prefix, eps=1e-05):" in text, text
+    assert 'linear(x, params, f"{prefix}.up")' in text
+    assert 'feed(x, params, f"net.blocks.{i}.mlp") / n_heads' in text
+    assert "for i in range(3):\n        x = residual(x, params, 2, i)" in text
+
+
 def test_functions_that_change_the_dict_that_they_read_stay_apart():
     def changing(params, x, name):
         y = jnp.sin(x) * params[name] + jnp.cos(x) * params["shared"]

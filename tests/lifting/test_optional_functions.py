@@ -97,3 +97,61 @@ def test_functions_that_are_called_in_others_are_one():
     source = untrace.source(net)(LAYERS, X)
     assert source.report.strength == "identical", str(source.report)
     assert str(source).count("def both") == 1
+
+
+def norm(x, scale=None, bias=None, eps=1e-6):
+    y = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + eps)
+    if scale is not None:
+        y = y * scale
+    if bias is not None:
+        y = y + bias
+    return y
+
+
+def attend(x, w, mask=None):
+    weights = x @ w
+    if mask is not None:
+        weights = jnp.where(mask, weights, -1e9)
+    return jnp.tanh(weights) @ x
+
+
+def shifted(x, w, bias=None):
+    y = jnp.sin(x @ w)
+    return y if bias is None else y + bias
+
+
+@pytest.mark.parametrize(
+    ("layer", "first", "head"),
+    [
+        (norm, {"scale": X[0], "bias": X[1]}, "norm(x, scale=None, bias=None, eps="),
+        (attend, {"w": X, "mask": X > 0}, "attend(x, w, mask=None)"),
+        (shifted, {"w": X, "bias": X[2]}, "shifted(x, w, bias=None)"),
+    ],
+)
+def test_arrays_that_only_some_calls_pass_are_none_by_default(layer, first, head):
+    needed = {"w": X} if "w" in first else {}
+
+    def net(x, first):
+        return layer(layer(layer(x, **first), **needed), **first)
+
+    source = untrace.source(net)(X, first)
+    assert source.report.strength == "identical", str(source.report)
+    text = str(source)
+    assert text.count(f"def {layer.__name__}") == 1, text
+    assert f"def {head}" in text
+
+
+def looped(x, w, shift=None):
+    for _ in range(2):
+        x = jnp.tanh(x @ w)
+        if shift is not None:
+            x = x + shift
+    return x
+
+
+def test_a_loop_is_not_left_without_statements():
+    def net(x, w):
+        return looped(looped(x, w, w[0]), w)
+
+    source = untrace.source(net)(X, X)
+    assert source.report.strength == "identical", str(source.report)

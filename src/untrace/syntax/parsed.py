@@ -65,6 +65,11 @@ class Parsed:
         """Return the node around one; None for the outermost."""
         return self._parents.get(node)
 
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield the nodes around one, the nearest first."""
+        while (node := self._parents.get(node)) is not None:  # type: ignore[assignment]
+            yield node
+
     def span(self, node: ast.AST) -> Span:
         """Return where a node stands."""
         line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]

@@ -93,8 +93,7 @@ def _is_known(
         for one in read.names()
         if one.id == name and isinstance(one.ctx, ast.Store)
     ]
-    around: ast.AST | None = node
-    while (around := read.parent(around)) is not None:
+    for around in read.around(node):
         if isinstance(around, ast.FunctionDef):
             stores += [read.span(a)[0] for a in around.args.args if a.arg == name]
     return any(place < start for place in stores)

@@ -1,7 +1,8 @@
-"""Functions that are alike but for functions that some of them apply become one.
+"""Functions that are alike but for one step, which uses what only some take, become one.
 
 `dense(p, x, jax.nn.relu)` and `dense_2(p, x)`, whose author passes `act=None` for the
-latter, are written as he wrote them: the parameter is None unless it is given.
+latter, are written as he wrote them: the parameter is None unless it is given. So are
+`norm(x, scale, bias)` and `norm_2(x, scale)`, which adds none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from untrace.lifting.recorded.unify.names import (
     rename,
 )
 from untrace.optional import gives, optional
+from untrace.parsing import walk
 from untrace.syntax.parsed import Parsed, Span
 
 
@@ -42,12 +44,12 @@ def merge_optional(functions: list[Function], main: Function) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """The only statement that applies a parameter: its line, and what may stand there.
+    """The only statement that uses a parameter: its line, and what may stand there.
 
     Attributes:
       index: The line.
-      before: What comes before the parameter is applied,
-      guard: and applying it if it is given.
+      before: What comes before the parameter is used,
+      guard: and using it if it is given.
       without: What a function does that has no such parameter.
     """
 
@@ -58,7 +60,7 @@ class _Use:
 
     @property
     def guarded(self) -> Sequence[str]:
-        """The lines that apply the parameter if it is given."""
+        """The lines that use the parameter if it is given."""
         return [*self.before, *self.guard]
 
 
@@ -152,8 +154,6 @@ def _rewrite_calls(
     def change(
         _: str, arguments: Sequence[Span], text: Parsed
     ) -> tuple[str, Sequence[str | Span]] | None:
-        if len(arguments) != len(shared):
-            return None
         later = zip(shared[n_before:], arguments[n_before:])
         named = [f"{name}={text.text[start:stop]}" for name, (start, stop) in later]
         return full.name, [*arguments[:n_before], *named]
@@ -177,39 +177,73 @@ def _lines(new: Mapping[str, str], lines: Sequence[str]) -> list[str]:
 
 
 def _use(lines: Sequence[str], name: str) -> _Use | None:
-    """Return the only statement that applies a parameter; None if that is no plain one.
+    """Return the only statement that uses a parameter; None if it cannot be left out.
 
     >>> _use(["y = x + 1", "return f(y)"], "f")
     _Use(index=1, before=[], guard=['return y if f is None else f(y)'], without=['return y'])
-    >>> _use(["y = f(x)", "return y"], "f").guarded
-    ['y = x', 'if f is not None:', '    y = f(y)']
-    >>> _use(["y = f(y)"], "f")
-    _Use(index=0, before=[], guard=['if f is not None:', '    y = f(y)'], without=[])
+    >>> _use(["y = x @ w + b", "return y"], "b").guarded
+    ['y = x @ w', 'if b is not None:', '    y = y + b']
+    >>> _use(["y = jnp.where(mask, y, 0)", "return y"], "mask")
+    _Use(index=0, before=[], guard=['if mask is not None:', '    y = jnp.where(mask, y, 0)'], without=[])
     """
     body = body_of(Function("", (), [*lines]))
     used = [node for node in body.names() if node.id == name]
-    call = body.parent(used[0]) if len(used) == 1 else None
-    if not isinstance(call, ast.Call) or call.func is not used[0] or call.keywords:
+    if len(used) != 1:
         return None
-    if len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
-        return None
-    statement, value = body.parent(call), body.source(call.args[0])
-    index = call.lineno - 1
+    around = [*body.around(used[0])]
+    statement = next(one for one in around if isinstance(one, ast.stmt))
+    left = _left_without(used[0], around[0])
+    index = statement.lineno - 1
     start = " " * (len(lines[index]) - len(lines[index].lstrip()))
-    is_variable = isinstance(call.args[0], ast.Name)
     match statement:
-        case ast.Return() if is_variable:
-            without = f"{start}return {value}"
-            given = f"{without} if {name} is None else {name}({value})"
+        case ast.Return(value=value) if value is around[0] and type(left) is ast.Name:
+            without = f"{start}return {left.id}"
+            given = f"{without} if {name} is None else {body.source(value)}"
             return _Use(index, [], [given], [without])
-        case ast.Assign(targets=[ast.Name(id=target)]):
-            is_same = is_variable and target == value
-            before = [] if is_same else [f"{start}{target} = {value}"]
-            applied = f"{start}{INDENT}{target} = {name}({target})"
-            guard = [f"{start}if {name} is not None:", applied]
+        case ast.Assign(targets=[ast.Name(id=target)], value=value):
+            if value is around[0] and left is not None:
+                rest = body.source(left)
+                before = [] if rest == target else [f"{start}{target} = {rest}"]
+                applied = _applied(value, left, target)
+            elif any(type(n) is ast.Name and n.id == target for n in walk(value)):
+                before, applied = [], body.source(value)
+            else:
+                return None
+            if not before and [statement] == getattr(
+                body.parent(statement), "body", []
+            ):
+                return None  # nothing would be left of a loop
+            guard = [
+                f"{start}if {name} is not None:",
+                f"{start}{INDENT}{target} = {applied}",
+            ]
             return _Use(index, before, guard, before)
         case _:
             return None
+
+
+def _left_without(used: ast.Name, around: ast.AST) -> ast.expr | None:
+    """What is left of an expression where a function is not applied, or a term is not there."""
+    match around:
+        case ast.Call(func=function, args=[argument], keywords=[]) if function is used:
+            return None if isinstance(argument, ast.Starred) else argument
+        case ast.BinOp(left=left, right=right):
+            return left if right is used else right
+        case _:
+            return None
+
+
+def _applied(value: ast.expr, left: ast.expr, target: str) -> str:
+    """Write an expression with a variable in the place of what is left without a parameter."""
+    variable = ast.Name(target)
+    match value:
+        case ast.BinOp(left=term, op=op, right=other):
+            is_first = term is left
+            terms = (variable, other) if is_first else (term, variable)
+            return ast.unparse(ast.BinOp(terms[0], op, terms[1]))
+        case ast.Call(func=function):
+            return ast.unparse(ast.Call(function, [variable], []))
+    raise AssertionError(value)
 
 
 def give_none(group: Sequence[Function], users: Sequence[Function]) -> list[Function]:
