@@ -196,9 +196,9 @@ def _use(lines: Sequence[str], name: str) -> _Use | None:
     index = statement.lineno - 1
     start = " " * (len(lines[index]) - len(lines[index].lstrip()))
     match statement:
-        case ast.Return(value=value) if value is around[0] and type(left) is ast.Name:
+        case ast.Return() if statement is around[1] and type(left) is ast.Name:
             without = f"{start}return {left.id}"
-            given = f"{without} if {name} is None else {body.source(value)}"
+            given = f"{without} if {name} is None else {body.source(around[0])}"
             return _Use(index, [], [given], [without])
         case ast.Assign(targets=[ast.Name(id=target)], value=value):
             if value is around[0] and left is not None:
@@ -236,14 +236,12 @@ def _left_without(used: ast.Name, around: ast.AST) -> ast.expr | None:
 def _applied(value: ast.expr, left: ast.expr, target: str) -> str:
     """Write an expression with a variable in the place of what is left without a parameter."""
     variable = ast.Name(target)
-    match value:
-        case ast.BinOp(left=term, op=op, right=other):
-            is_first = term is left
-            terms = (variable, other) if is_first else (term, variable)
-            return ast.unparse(ast.BinOp(terms[0], op, terms[1]))
-        case ast.Call(func=function):
-            return ast.unparse(ast.Call(function, [variable], []))
-    raise AssertionError(value)
+    if isinstance(value, ast.Call):
+        return ast.unparse(ast.Call(value.func, [variable], []))
+    assert isinstance(value, ast.BinOp)
+    is_first = value.left is left
+    first, second = (variable, value.right) if is_first else (value.left, variable)
+    return ast.unparse(ast.BinOp(first, value.op, second))
 
 
 def give_none(group: Sequence[Function], users: Sequence[Function]) -> list[Function]:

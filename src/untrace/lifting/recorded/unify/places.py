@@ -120,6 +120,8 @@ def _keys_of(node: ast.AST) -> Iterator[ast.Constant]:
             pass
         case ast.Call(args=arguments, keywords=keywords):
             keys = [*arguments, *[one.value for one in keywords]]
+        case _:
+            pass
     for one in keys:
         key = one.value if isinstance(one, ast.Constant) else None
         if type(key) is str and _SPECIAL.isdisjoint(key) and quote(key)[1:-1] == key:
