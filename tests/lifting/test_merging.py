@@ -451,9 +451,9 @@ def test_a_loop_whose_turns_replace_a_part_of_the_state_by_its_name():
     text = recover(f, params, state, X)
     assert text.count("def replaced") == 1, text
     assert (
-        "for i in range(4):\n        x, state = replaced(params, state, x, i)" in text
-    )
-    assert 'f"layer{i}": {"mean": mean}' in " ".join(text.split())
+        'for i in range(4):\n        x, state = replaced(params, state, x, f"layer{i}")'
+    ) in text
+    assert 'name: {"mean": mean}' in " ".join(text.split())
 
 
 def mlp(params, x, name):  # its name is a word of the keys
@@ -506,8 +506,9 @@ def test_a_prefix_of_keys_is_handed_on_by_functions_with_defaults():
     text = recover(f, params, X)
     assert "def feed(x, params, prefix, eps=1e-05):" in text, text
     assert 'linear(x, params, f"{prefix}.up")' in text
-    assert 'feed(x, params, f"net.blocks.{i}.mlp") / n_heads' in text
-    assert "for i in range(3):\n        x = residual(x, params, 2, i)" in text
+    assert 'feed(x, params, f"{prefix}.mlp") / n_heads' in text
+    loop = 'for i in range(3):\n        x = residual(x, params, 2, f"net.blocks.{i}")'
+    assert loop in text
 
 
 def test_functions_that_change_the_dict_that_they_read_stay_apart():
@@ -567,10 +568,12 @@ def test_layers_with_numbers_in_their_keys_are_a_loop():
 
     text = recover(flat, FLAT, X)
     assert 'jnp.tanh(x * params[f"w{i}"] + params[f"b{i}"])' in text, text
-    assert "    for i in range(4):\n        x = numbered(params, x, i)\n" in text
+    assert "    for i in range(4):\n        x = numbered(params, i, x)\n" in text
     text = recover(jax.grad(lambda p, x: deep(p, x).sum()), DEEP, X)
-    assert 'x @ params[f"block_{i}/q/w"]' in text and text.count("def prefixed") == 1
-    assert "    for i in range(3):\n        x = prefixed(params, x, i)\n" in text
+    assert 'x @ params[f"{prefix}/q/w"]' in text and text.count("def prefixed") == 1
+    assert (
+        '    for i in range(3):\n        x = prefixed(params, f"block_{i}", x)\n'
+    ) in text
     assert "def prefixed" in str(untrace.source(deep, level="api")(DEEP, X))
 
 

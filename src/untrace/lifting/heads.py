@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Generic, NamedTuple, TypeVar
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 _Name = TypeVar("_Name")
 
@@ -37,6 +38,11 @@ ANY_ARGUMENTS: Parameters = (Parameter("args", stars="*"),)
 def plain_head(*names: str) -> Parameters:
     """Parameters that take one argument each."""
     return tuple([Parameter(name) for name in names])
+
+
+def n_plain(parameters: Sequence[Parameter[Any]]) -> int:
+    """The number of parameters before those with stars or defaults."""
+    return sum(1 for _ in itertools.takewhile(lambda one: one.is_plain, parameters))
 
 
 def head_text(parameters: Parameters, kinds: Mapping[str, str] | None = None) -> str:

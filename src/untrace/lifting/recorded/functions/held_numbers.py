@@ -56,12 +56,7 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
     given += body.parameters.items()
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
     texts = {n: v for n, v in given if type(v) is str}
-    counted = {str(v) for _, v in turn if type(v) is int}
-    held |= {
-        n: v
-        for n, v in texts.items()
-        if is_word(v) and counted.isdisjoint(numbers_in(v))
-    }
+    held |= {n: v for n, v in texts.items() if is_word(v)}
     words = {number for v in texts.values() for number in numbers_in(v)}
     of_loops = {
         name: str(value)

@@ -98,14 +98,18 @@ def _write_kept(item: Call, body: Body, writer: Writer) -> None:
         writer.assign(item, call(writer.nest(draft), arguments), shown)
         writer.lose(item, shown)
         return
+    is_plain = all(one.lead is None for one in arguments)
     passed: dict[str, str] = {}
     function = program.function(
         draft,
         keywords=keywords_of(item),
-        passed=passed,
+        passed=passed if is_plain else None,
         **held_by(body, item.turn, program),
     )
-    arguments += map(number_term, passed.values())
+    if passed:
+        names = [one.name for one in function.parameters]
+        front = names.index(next(iter(passed)))
+        arguments[front:front] = map(number_term, passed.values())
     term = call(Term([Global(function)]), arguments)
     statement = writer.assign(item, term, shown)
     statement.roles = {**by_value(passed), **statement.roles}

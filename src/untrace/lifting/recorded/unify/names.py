@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
+from untrace.lifting.heads import n_plain
 from untrace.lifting.printing import Function
 from untrace.syntax.parsed import Edit, Parsed, parsed, replaced
 
@@ -97,13 +97,7 @@ def fresh(hint: str, taken: set[str]) -> str:
 
 def has_special(function: Function) -> bool:
     """Whether parameters have stars or defaults."""
-    return n_plain(function) < len(function.parameters)
-
-
-def n_plain(function: Function) -> int:
-    """The number of parameters before those with stars or defaults."""
-    plain = itertools.takewhile(lambda one: one.is_plain, function.parameters)
-    return sum(1 for _ in plain)
+    return n_plain(function.parameters) < len(function.parameters)
 
 
 def names_of_parameters(function: Function) -> list[str]:

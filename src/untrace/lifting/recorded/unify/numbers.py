@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.heads import Parameters, plain_head
+from untrace.lifting.heads import Parameters, n_plain, plain_head
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.numbers.number_texts import is_rest
 from untrace.lifting.recorded.unify.argument_names import argument_name
@@ -21,7 +21,6 @@ from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
     has_special,
-    n_plain,
     names_of_parameters,
     rename,
     stem_of,
@@ -58,11 +57,13 @@ class Merged:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
       rests: Those that are what one of these leaves of 1: `1 - momentum`.
+      front: How many parameters stand before the new ones.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
     rests: tuple[tuple[int, int], ...]
+    front: int
 
 
 Likeness = tuple[str, Parameters, tuple[str, ...], tuple[str, ...]]
@@ -109,12 +110,13 @@ def _name(function: Function, merged: Merged) -> None:
     for i, position in merged.rests:
         written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
     function.lines = body.edited(edits_of(body, written)).split("\n")
-    n_before = n_plain(function)
     if function.static is not None and merged.names:
-        function.decorators = [function.static(n_before, merged.names)]
-    given = function.parameters
-    new = plain_head(*merged.names)
-    function.parameters = *given[:n_before], *new, *given[n_before:]
+        function.decorators = [function.static(merged.front, merged.names)]
+    first, last = (
+        function.parameters[: merged.front],
+        function.parameters[merged.front :],
+    )
+    function.parameters = *first, *plain_head(*merged.names), *last
     function.comment = function.signature = ""
 
 
@@ -144,17 +146,18 @@ def merge_numbers(
     indices = {columns[i] for i in differing if is_index(body, numbers[i])}
     if not _may_be_given(group, kinds, indices, in_keys):
         return None
-    if not _let_pass(group, functions, main, kinds):
-        return None
     used = [numbers[next(i for i in differing if columns[i] == k)] for k in kinds]
     hints = [_hint(body, number, group, kind) for number, kind in zip(used, kinds)]
     parameters = names_of_parameters(first)
     taken = {*body.variables(), *parameters}
     names = [fresh(hint, taken) for hint in hints]
+    front = _front(first, names)
+    if not _let_pass(group, functions, main, kinds, front):
+        return None
     passed = [(i, kinds.index(columns[i])) for i in differing if columns[i] in kinds]
     left = {i: rests[columns[i]] for i in differing if columns[i] in rests}
     of_one = tuple([(i, kinds.index(kind)) for i, kind in left.items()])
-    merged = Merged(tuple(names), tuple(passed), of_one)
+    merged = Merged(tuple(names), tuple(passed), of_one, front)
     _name(first, merged)
     for function in group[1:]:
         first.agree(function)
@@ -189,16 +192,29 @@ def _may_be_given(
     )
 
 
+def _front(function: Function, names: Sequence[str]) -> int:
+    """How many parameters of a function stand before new ones, as they do in the program.
+
+    Where it does not tell, they come last, but for those with defaults.
+    """
+    if function.decorators:
+        return len(function.parameters)
+    order = [*function.keywords]
+    later = {*order[order.index(names[0]) :]} if {*names[:1]} & {*order} else ()
+    plain = function.parameters[: n_plain(function.parameters)]
+    return next((i for i, one in enumerate(plain) if one.name in later), len(plain))
+
+
 def _let_pass(
     group: Sequence[Function],
     functions: Sequence[Function],
     main: Function,
     kinds: Sequence[Column],
+    front: int,
 ) -> bool:
     """Let all calls of functions be of the first, and pass numbers; tell whether they can."""
     names = frozenset(one.name for one in group)
     positions = {function.name: i for i, function in enumerate(group)}
-    n_before = n_plain(group[0])
     if any(is_mentioned(one, names) for one in group):
         return False
     others = [one for one in [*functions, main] if one not in group]
@@ -214,7 +230,7 @@ def _let_pass(
         name: str, arguments: Sequence[Span], _: Parsed
     ) -> tuple[str, Sequence[str | Span]]:
         numbers = [passed_text(kind[positions[name]]) for kind in kinds]
-        return group[0].name, [*arguments[:n_before], *numbers, *arguments[n_before:]]
+        return group[0].name, [*arguments[:front], *numbers, *arguments[front:]]
 
     return rewrite_calls(others, names, passing)
 
