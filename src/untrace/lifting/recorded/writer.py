@@ -285,12 +285,10 @@ class Writer:
         name = self.integers.get((variable, value))
         if name is not None:
             return name, ()
-        if self.parent is not None:
-            found = self.parent.find_integer(variable, value)
-        elif self.caller is not None and self.draft.code is not None:
-            found = self.caller.integer_for(self.draft.code, variable, value)
-        else:
-            found = None
+        code, around = self.draft.code, self.parent or self.caller
+        if code is None or around is None:
+            return None
+        found = around.integer_for(code, variable, value)
         return None if found is None else self._taken(found)
 
     def integer_for(

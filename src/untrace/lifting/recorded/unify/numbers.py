@@ -31,8 +31,8 @@ from untrace.lifting.recorded.unify.places import (
     is_index,
     keyword_of,
     numbers_of,
+    operand,
     passed_text,
-    rest_of_one,
 )
 from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, Span
@@ -56,13 +56,14 @@ class Merged:
     Attributes:
       names: The new parameters.
       places: The numbers in the text, in order, and which of these stands there.
-      rests: Those that are what one of these leaves of 1: `1 - momentum`.
+      derived: Those that one of these tells: how much more they are, `degree + 1`, or None
+        for what it leaves of 1, `1 - momentum`.
       front: How many parameters stand before the new ones.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
-    rests: tuple[tuple[int, int], ...]
+    derived: tuple[tuple[int, int, int | None], ...]
     front: int
 
 
@@ -97,7 +98,7 @@ def give_numbers(function: Function, merged: Merged) -> dict[str, str] | None:
         if passed[position] not in ("", texts[place]):
             return None  # it is not the same number everywhere
         passed[position] = texts[place]
-    if any(not is_rest(texts[place], passed[i]) for place, i in merged.rests):
+    if any(more not in _tells(texts[i], passed[k]) for i, k, more in merged.derived):
         return None
     _name(function, merged)
     return dict(zip(merged.names, passed))
@@ -107,8 +108,10 @@ def _name(function: Function, merged: Merged) -> None:
     """Write names for numbers of a function, which become parameters."""
     body, numbers = body_of(function), numbers_of(function)
     written = {numbers[i]: merged.names[position] for i, position in merged.places}
-    for i, position in merged.rests:
-        written[numbers[i]] = rest_of_one(body, numbers[i], merged.names[position])
+    for i, position, more in merged.derived:
+        name = merged.names[position]
+        text = f"1 - {name}" if more is None else f"{name} {'+-'[more < 0]} {abs(more)}"
+        written[numbers[i]] = operand(body, numbers[i], text)
     function.lines = body.edited(edits_of(body, written)).split("\n")
     if function.static is not None and merged.names:
         function.decorators = [function.static(merged.front, merged.names)]
@@ -140,8 +143,8 @@ def merge_numbers(
     columns: list[Column] = list(zip(*texts, strict=True))
     differing = [i for i, one in enumerate(columns) if len(set(one)) > 1]
     kinds = list(dict.fromkeys(columns[i] for i in differing))
-    rests = _rests(kinds)
-    kinds = [kind for kind in kinds if kind not in rests]
+    derived = _derived(kinds, group)
+    kinds = [kind for kind in kinds if kind not in derived]
     in_keys = {columns[i] for i in differing if numbers[i].in_key}
     indices = {columns[i] for i in differing if is_index(body, numbers[i])}
     if not _may_be_given(group, kinds, indices, in_keys):
@@ -155,9 +158,9 @@ def merge_numbers(
     if not _let_pass(group, functions, main, kinds, front):
         return None
     passed = [(i, kinds.index(columns[i])) for i in differing if columns[i] in kinds]
-    left = {i: rests[columns[i]] for i in differing if columns[i] in rests}
-    of_one = tuple([(i, kinds.index(kind)) for i, kind in left.items()])
-    merged = Merged(tuple(names), tuple(passed), of_one, front)
+    told = [(i, *derived[columns[i]]) for i in differing if columns[i] in derived]
+    others = tuple([(i, kinds.index(kind), more) for i, kind, more in told])
+    merged = Merged(tuple(names), tuple(passed), others, front)
     _name(first, merged)
     for function in group[1:]:
         first.agree(function)
@@ -235,14 +238,31 @@ def _let_pass(
     return rewrite_calls(others, names, passing)
 
 
-def _rests(kinds: Sequence[Column]) -> dict[Column, Column]:
-    """Return which numbers are what others leave of 1 in each of the functions."""
-    return {
-        kind: other
-        for kind in kinds
-        for other in kinds
-        if all(map(is_rest, kind, other))
-    }
+def _derived(
+    kinds: Sequence[Column], group: Sequence[Function]
+) -> dict[Column, tuple[Column, int | None]]:
+    """Return which numbers others tell in each of the functions, and how.
+
+    One is so much more than another only if the program has a name for that alone.
+    """
+    found: dict[Column, tuple[Column, int | None]] = {}
+    named = [kind for kind in kinds if _known_name(group, kind)]
+    for kind in kinds:
+        for other in kinds:
+            ways = set.intersection(*map(_tells, kind, other))
+            if kind in named or other not in named:
+                ways &= {None}
+            if ways:
+                found[kind] = other, ways.pop()
+    return found
+
+
+def _tells(number: str, other: str) -> set[int | None]:
+    """How a number tells another one: how much more that is, None for what it leaves of 1."""
+    ways: set[int | None] = {None} if is_rest(number, other) else set()
+    if number.isdecimal() and other.isdecimal():
+        ways.add(int(number) - int(other))
+    return ways
 
 
 def _note_numbers(

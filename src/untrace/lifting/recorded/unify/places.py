@@ -185,10 +185,9 @@ def _made_key(
     return f"f{quote(whole)}"
 
 
-def rest_of_one(body: Parsed, number: Number, name: str) -> str:
-    """Write `1 - name` for a number, in brackets where these are needed."""
-    around = body.parent(number.node)
-    return f"(1 - {name})" if isinstance(around, _PLAIN) else f"1 - {name}"
+def operand(body: Parsed, number: Number, text: str) -> str:
+    """Write a sum for a number, in brackets where these are needed."""
+    return f"({text})" if isinstance(body.parent(number.node), _PLAIN) else text
 
 
 def is_index(body: Parsed, number: Number) -> bool:
