@@ -1,6 +1,7 @@
 """Functions that a library jits for the user take the user's arguments one by one."""
 
 import functools
+import inspect
 
 import equinox
 import jax
@@ -390,3 +391,35 @@ def test_an_object_whose_call_is_jitted_is_so_where_it_is_differentiated():
     text = recover(step, {"w": X, "b": X}, X)
     assert text.count("@jax.jit\ndef loss(params, x):") == text.count("def loss") == 1
     assert "jax.value_and_grad(loss)(params, x)" in text
+
+
+@functools.partial(jax.jit, static_argnames="degree")
+def basis(knots, x, degree):
+    y = x[:, None] - knots[degree]
+    for order in range(1, degree + 1):
+        y = y * jnp.sin(knots[order] * y)
+    return y
+
+
+@functools.partial(jax.jit, static_argnames="degree")
+def spline(knots, weights, x, degree):
+    return basis(knots, x, degree) @ weights
+
+
+def evaluated(knots, weights, x, degree=3):
+    return spline(knots, weights, x, degree)
+
+
+def test_a_jitted_function_takes_no_integer_of_what_calls_it():
+    """`degree` is static, and no variable of the function around."""
+
+    def f(knots, weights, x):
+        y = evaluated(knots, weights, x)
+        return y + evaluated(knots, weights, y, degree=2), basis(knots, x, 3)
+
+    src = untrace.source(f)(jnp.arange(6.0), jnp.ones(1), jnp.ones(4))
+    assert src.report.strength == "identical", str(src.report)
+    text = str(src)
+    assert text.count("def basis") == text.count("def spline") == 1, text
+    assert inspect.getsource(basis) in text
+    assert "return basis(knots, x, degree) @ weights" in text

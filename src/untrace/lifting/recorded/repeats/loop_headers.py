@@ -383,17 +383,9 @@ class Header:
         return [Ref(self._variable(numbers, hint, over))]
 
     def _counted(self, counted: CountedFrom) -> list[Part]:
-        """Write a number that is counted from a variable: `i + 1`, `-i`, `(i + 1) % 3`."""
-        variable, offset = self._index(counted.held), counted.offset
-        if counted.sign < 0 and offset > 0:
-            return [f"{offset} - ", variable]
-        made: list[Part] = ["-", variable] if counted.sign < 0 else [variable]
-        if offset:
-            made.append(f" {'-' if offset < 0 else '+'} {abs(offset)}")
-        if counted.modulus:
-            made = ["(", *made, ")"] if offset else made
-            made.append(f" % {counted.modulus}")
-        return made
+        """Write a number that is computed of a variable: `i + 1`, `(i + 1) % 3`, `2**i`."""
+        variable = self._index(counted.held)
+        return [variable if part == "i" else part for part in counted.form]
 
     def _item_of_tuple(self, hint: str, position: int) -> Part:
         """Refer to a number in the tuple that a variable of the loop is."""

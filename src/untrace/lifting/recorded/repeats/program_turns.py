@@ -7,6 +7,7 @@ took it apart.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,9 @@ from untrace.syntax.names import identifier
 MAX_PARTS = 4
 MIN_COUNTED = 3
 """Any two numbers would rise with two others."""
+MAX_FACTOR = 4
+MAX_OFFSET = 8
+"""Of the smaller factor in `(2 * i + 3) * (2 * i + 4)`."""
 _OFFSETS = (0, 1, 0.5)
 
 
@@ -41,19 +45,15 @@ class WordPart(NamedTuple):
 
 
 class CountedFrom(NamedTuple):
-    """An integer variable that others are counted from.
+    """An integer variable that others are computed of.
 
     Attributes:
       held: What it held in each turn.
-      sign: 1, or -1 if the others fall while it rises.
-      offset: What is added.
-      modulus: Of what the rest is taken; 0 if none is.
+      form: How they are written, part by part, with "i" for the variable.
     """
 
     held: tuple[int, ...]
-    sign: int
-    offset: int
-    modulus: int = 0
+    form: tuple[str, ...]
 
 
 class ScaledFrom(NamedTuple):
@@ -112,26 +112,14 @@ class ProgramTurns:
         return name if all(map(is_function, held)) else _attribute(held) or name
 
     def counted_from(self, numbers: Sequence[Any]) -> CountedFrom | None:
-        """Return the variable that rises or falls with these integers, turn by turn.
-
-        They may begin again at 0.
-        """
+        """Return the variable of which these integers are computed, turn by turn."""
         if len(numbers) < MIN_COUNTED or not all(type(n) is int for n in numbers):
             return None
         for held in self._values.values():
-            if not all(type(value) is int for value in held) or len({*held}) == 1:
-                continue
-            for sign in (1, -1):
-                offsets = {n - sign * value for n, value in zip(numbers, held)}
-                if len(offsets) == 1:
-                    return CountedFrom(tuple(held), sign, offsets.pop())
-            modulus = max(numbers) + 1  # as in `(i + 1) % n`
-            if min(numbers) == 0 and modulus > 1:
-                rests = {(n - value) % modulus for n, value in zip(numbers, held)}
-                if len(rests) == 1:
-                    (rest,) = rests
-                    offset = rest - modulus if 2 * rest > modulus else rest
-                    return CountedFrom(tuple(held), 1, offset, modulus)
+            if all(type(value) is int for value in held) and len({*held}) > 1:
+                form = _counted_form(held, numbers)
+                if form is not None:
+                    return CountedFrom(tuple(held), form)
         return None
 
     def counter(self) -> list[int] | None:
@@ -209,6 +197,105 @@ class ProgramTurns:
         names = [self.named([i[n] for i in items]) for n in range(len(first))]
         is_known = any(names) and not self.named(items)
         return tuple([name or "_" for name in names]) if is_known else ()
+
+
+def _counted_form(
+    values: Sequence[int], numbers: Sequence[int]
+) -> tuple[str, ...] | None:
+    """Return how integers are written of others: the simplest way there is.
+
+    >>> "".join(_counted_form([0, 1, 2], [3, 5, 7]))
+    '2 * i + 3'
+    >>> "".join(_counted_form([0, 1, 2], [1, 2, 0]))
+    '(i + 1) % 3'
+    >>> "".join(_counted_form([0, 1, 2, 3], [12, 30, 56, 90]))
+    '(2 * i + 3) * (2 * i + 4)'
+    >>> "".join(_counted_form([1, 2, 3], [64, 128, 256]))
+    '32 * 2**i'
+    """
+    line = _line(values, numbers)
+    if line is not None and abs(line[0]) == 1:
+        return _linear(*line)
+    modulus = max(numbers) + 1
+    rests = {(n - value) % modulus for n, value in zip(numbers, values)}
+    if min(numbers) == 0 and modulus > 1 and len(rests) == 1:
+        (rest,) = rests
+        offset = rest - modulus if 2 * rest > modulus else rest
+        inner = ("(", *_linear(1, offset), ")") if offset else ("i",)
+        return *inner, f" % {modulus}"
+    if line is not None:
+        return _linear(*line)
+    return _power(values, numbers) or _product(values, numbers)
+
+
+def _line(values: Sequence[int], numbers: Sequence[int]) -> tuple[int, int] | None:
+    """Return by which factor and offset integers are computed of others."""
+    run, rise = values[1] - values[0], numbers[1] - numbers[0]
+    if not (run and rise) or rise % run:
+        return None
+    factor = rise // run
+    offset = numbers[0] - factor * values[0]
+    is_line = all(factor * v + offset == n for v, n in zip(values, numbers))
+    return (factor, offset) if is_line else None
+
+
+def _linear(factor: int, offset: int) -> tuple[str, ...]:
+    if factor < 0 < offset:
+        return (f"{offset} - ", *_linear(-factor, 0))
+    front = {1: (), -1: ("-",)}.get(factor, (f"{factor} * ",))
+    back = (f" {'-' if offset < 0 else '+'} {abs(offset)}",) if offset else ()
+    return *front, "i", *back
+
+
+def _power(values: Sequence[int], numbers: Sequence[int]) -> tuple[str, ...] | None:
+    """`2**i`, or `64 * 2**i`, where the values rise by one."""
+    first, start = numbers[0], values[0]
+    base = numbers[1] // first if first > 0 and numbers[1] % first == 0 else 0
+    if base < 2 or start < 0 or values[1] != start + 1:
+        return None
+    if any(
+        first * base ** (v - start) != n for v, n in zip(values, numbers) if v >= start
+    ):
+        return None
+    if first % base**start or min(values) < start:
+        return None
+    factor = first // base**start
+    return ((f"{factor} * ",) if factor > 1 else ()) + (f"{base}**", "i")
+
+
+def _product(values: Sequence[int], numbers: Sequence[int]) -> tuple[str, ...] | None:
+    """`i * (i + 1)` or the like, where there are enough turns to tell."""
+    if len(numbers) <= MIN_COUNTED:
+        return None
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for factor, offset in itertools.product(
+        range(1, MAX_FACTOR + 1), range(MAX_OFFSET)
+    ):
+        first = [factor * value + offset for value in values]
+        pairs = [(v, n, f) for v, n, f in zip(values, numbers, first) if f]
+        if all(n % f == 0 for _, n, f in pairs) and len(pairs) >= MIN_COUNTED:
+            line = _line([v for v, _, _ in pairs], [n // f for _, n, f in pairs])
+            if line is not None and line[0] > 0 and line[1] >= 0:
+                found.append(((factor, offset), line))
+    found = [
+        (one, other)
+        for one, other in found
+        if all(
+            (one[0] * v + one[1]) * (other[0] * v + other[1]) == n
+            for v, n in zip(values, numbers)
+        )
+    ]
+    if not found:
+        return None
+    one, other = min(
+        found, key=lambda two: (abs(two[0][0] - two[1][0]), two[0][1] + two[1][1], two)
+    )
+    first_term, second = _in_brackets(_linear(*one)), _in_brackets(_linear(*other))
+    return (*first_term, "**2") if one == other else (*first_term, " * ", *second)
+
+
+def _in_brackets(term: tuple[str, ...]) -> tuple[str, ...]:
+    return term if term == ("i",) else ("(", *term, ")")
 
 
 class _Form(NamedTuple):
