@@ -114,6 +114,26 @@ def test_code_of_classes_that_runs_for_copies_does_not_enter_the_trace():
     assert str(plain) == str(recorded)
 
 
+def test_traces_of_functions_of_jax_alone_are_those_of_its_caches():
+    def inner(x):
+        return jnp.where(x > 0.0, x, 0.0)
+
+    def sub_jaxprs(jaxpr):
+        return {id(eqn.params["jaxpr"]) for eqn in jaxpr.eqns if "jaxpr" in eqn.params}
+
+    @jax.jit
+    def jitted(x):
+        return jnp.sum(inner(x))
+
+    plain = jax.make_jaxpr(jitted)(X)
+    recorded, _ = record(jitted, X)
+    assert sub_jaxprs(plain).isdisjoint(sub_jaxprs(recorded))
+    (one,), (other,) = (
+        [eqn.params["jaxpr"] for eqn in j.eqns] for j in (plain, recorded)
+    )
+    assert sub_jaxprs(one) == sub_jaxprs(other) != set()
+
+
 def test_bodies_are_seen_although_their_traces_are_cached():
     @jax.jit
     def inner(x):

@@ -222,6 +222,8 @@ from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
 from untrace.jaxapi.recording import is_tree_function as is_tree_function
+from untrace.jaxapi.recording import runs_jax_alone as runs_jax_alone
+from untrace.jaxapi.recording import use_trace_caches as use_trace_caches
 from untrace.jaxapi.recording import without_method_defaults as without_method_defaults
 from untrace.jaxapi.recording import without_trace_caches as without_trace_caches
 from untrace.jaxapi.replaced import exchanged_names as exchanged_names

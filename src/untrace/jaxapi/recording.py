@@ -15,7 +15,7 @@ import importlib
 import inspect
 import threading
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jax._src import api as _api
@@ -48,6 +48,7 @@ from untrace.jaxapi.matrices import (
 from untrace.jaxapi.wrappers import (
     CUSTOM_JVP,
     CUSTOM_VJP,
+    FUNCTION_RESULTS,
     JITTED,
     Maker,
     Transformed,
@@ -370,6 +371,23 @@ def without_trace_caches() -> Any:
     """Return a context in which functions are traced anew, once each."""
     with _lock:
         return _token()(object())
+
+
+def use_trace_caches() -> Callable[[], None]:
+    """Let cached traces be used after all; return what ends that."""
+    state = _token()
+    return functools.partial(
+        state.set_local, state.swap_local(_config.config_ext.unset)
+    )
+
+
+def runs_jax_alone(function: Any) -> bool:
+    """Whether a public function, operator or method runs no code but JAX's.
+
+    It does run others' where it is given functions, which is not asked here.
+    """
+    is_result = isinstance(function, (*FUNCTION_RESULTS, Transformed))
+    return isinstance(function, tuple) or (not is_result and is_inside_jax(function))
 
 
 _lock = threading.Lock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class Entry:
         is mapped there. What only calls these is idle: it is written as what they do.
       bind: The primitive that it binds.
       mapped: What is mapped over a tree, if something is, as in `expected`.
+      leave: Ends what was begun with it.
       start: How much had been bound when it began.
       seen: How much had been when the last function that it was given returned.
     """
@@ -47,6 +48,7 @@ class Entry:
     is_first: bool = field(default=False, init=False)
     trace: Any = field(default=None, init=False)
     axes: Any = field(default=None, init=False)
+    leave: Callable[[], None] | None = field(default=None, init=False)
     start: int = field(default=0, init=False)
     seen: int = field(default=0, init=False)
     bind: Bind | None = field(default=None, init=False)

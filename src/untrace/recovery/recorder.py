@@ -167,6 +167,8 @@ class Recorder:
         if entry.frame is not frame or len(self.stack) == 1:
             return
         self.stack.pop()
+        if entry.leave is not None:
+            entry.leave()
         bind = entry.bind
         if bind is not None:
             if value is not None:  # it did not raise
@@ -500,6 +502,8 @@ class Recorder:
         entry.is_first, entry.is_tree = called.is_first, is_tree
         if codes:
             self._expect(codes, entry, call)
+        elif jaxapi.runs_jax_alone(called.function):
+            entry.leave = jaxapi.use_trace_caches()
         return entry
 
     def _expect(self, codes: Mapping[int, Any], entry: Entry, call: Call) -> None:
