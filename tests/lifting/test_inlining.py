@@ -514,3 +514,58 @@ def test_one_writing_finds_all_functions_that_cannot_be_kept(monkeypatch):
     text, n_writings = recover(lambda x: jnp.tanh(outer(x)), X)
     assert "def inner" not in text and "def outer" not in text
     assert n_writings == 2
+
+
+STATE = """
+class Layer:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, state, x):
+        y = jnp.sin(x * self.scale) + jnp.cos(x) * jnp.tanh(x) - jnp.exp(x) / jnp.abs(x)
+        state["mean"] = jnp.mean(y) * 2.0
+        state["spread"] = jnp.max(y) - jnp.min(y)
+        return y
+
+def evaluate(first, second, x):
+    state = {}
+    y = first(state, x)
+    y = y * state["mean"] + jnp.tanh(y) * jnp.sqrt(x) - jnp.exp(y) / jnp.cos(x) + y * x
+    y = y * state["spread"] + jnp.tanh(y)
+    return second({}, y)
+"""
+
+
+def test_all_that_a_function_hands_on_is_known_at_once():
+    layers = library(STATE)
+    layer = layers.Layer(2.0)
+    text, n_writings = recover(lambda x: layers.evaluate(layer, layer, x) * 2.0, X)
+    assert "y, state, state_2 = layer(x)" in text, text
+    assert n_writings == 2
+
+
+def test_attributes_that_are_arrays_in_some_objects_are_known_at_once():
+    layers = library("""
+class Layer:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        return jnp.sin(x * self.scale) + jnp.cos(x) * jnp.tanh(x) - jnp.exp(x) / jnp.abs(x)
+""")
+
+    def f(x, scale):
+        y = layers.Layer(scale)(x)
+        return layers.Layer(scale * 2.0)(y + 1.0)
+
+    text, n_writings = recover(f, X, 2.0)
+    assert "def layer(x, scale):" in text, text
+    assert n_writings == 1
+
+    def g(x, scale):
+        y = layers.Layer(3.0)(x)
+        return layers.Layer(scale * 2.0)(y + 1.0)
+
+    text, n_writings = recover(g, X, 2.0)
+    assert "def layer(x, scale):" in text, text
+    assert n_writings == 2

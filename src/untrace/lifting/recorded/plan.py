@@ -54,11 +54,6 @@ from untrace.recovery.record import (
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
-MAX_SINGLY = 1
-"""Values that functions hand on which are found one by one, as they are missed.
-
-From then on those of all calls of a function are looked for at once, needed or not.
-"""
 MAX_BAKED = 16  # passes that may be spent on them
 
 
@@ -76,7 +71,6 @@ class Plan:
       lowered: Calls that are written from their equations, with the reason.
       outlined: Such calls that take a function of their own.
       hidden: What such calls make besides their results.
-      n_handed: How often functions were found to hand on more.
       handed_on: What functions return besides their results.
       made: Where arrays were made, by identity; empty until that is asked for.
       n_looked: In how many runs they were looked for.
@@ -133,7 +127,6 @@ class Plan:
     lowered: dict[Call, str] = field(default_factory=dict)
     outlined: set[Call] = field(default_factory=set)
     hidden: dict[Call, list[Any]] = field(default_factory=dict)
-    n_handed: int = 0
     handed_on: dict[Call, list[HandedOn]] = field(default_factory=dict)
     made: dict[int, Made] = field(default_factory=dict)
     n_looked: int = 0
@@ -350,6 +343,8 @@ class Plan:
     ) -> bool:
         """Let functions return what they hand on without returning it.
 
+        What all calls of them hand on is looked for, needed or not.
+
         Args:
           value: What is used outside of them.
           opened: The calls around the place where it is used.
@@ -366,12 +361,10 @@ class Plan:
         given = self.made, whole, self.attributes
         found = handed_on(value, opened, *given)
         more = self._hands_on(found, is_kept)
-        self.n_handed += bool(more)
-        if more and self.n_handed > MAX_SINGLY:
-            codes = {item.bodies[0].code for item in more}
-            for run in roots:
-                for used, around in used_outside(run, self.made, codes):
-                    self._hands_on(handed_on(used, around, *given), is_kept)
+        codes = {item.bodies[0].code for item in more}
+        for run in roots if codes else ():
+            for used, around in used_outside(run, self.made, codes):
+                self._hands_on(handed_on(used, around, *given), is_kept)
         return bool(more)
 
     def _hands_on(

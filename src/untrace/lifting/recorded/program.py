@@ -111,6 +111,8 @@ class Program:
         self.is_partial = False  # nor does it refer to all that will be used
         self.has_missed = False  # it can be shorter
         self.references = References()
+        # Attributes of classes that are no parameters, as far as was known.
+        self.not_passed: set[tuple[type, str]] = set()
         self.written: list[tuple[Call, Term]] = []
         self.unjitted: set[str] = set()
         self.alive: list[Any] = []

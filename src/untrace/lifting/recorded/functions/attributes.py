@@ -43,6 +43,11 @@ def _is_passed(kind: type, attribute: str, value: Any, writer: Writer) -> bool:
             return False
         if key not in program.plan.varying:
             program.plan.varying.add(key)
-            program.is_stale = True  # what was written before may have left it out
+            program.is_stale |= key in program.not_passed
         return True
-    return key in program.plan.varying and type(value) in (float, np.ndarray)
+    if type(value) not in (float, np.ndarray):
+        return False
+    if key not in program.plan.varying:
+        program.not_passed.add(key)
+        return False
+    return True
