@@ -33,7 +33,7 @@ from untrace.optional import left_out_notes, without_spoilers, writing
 from untrace.options import Options
 from untrace.pipeline import Progress, untrace_captured
 from untrace.progress import expect
-from untrace.recovery.record import Body
+from untrace.recovery.record import Body, Call
 from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
@@ -181,6 +181,7 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
     attempt = partial(attempt_with, options)
     unmerged: set[str] = set()
     suspects: set[str] = set()
+    without: dict[Call, str] | None = None  # what was lowered before a trial
     while True:
         source, program, rewriter = attempt()
         report = source.report
@@ -193,6 +194,15 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         plan.n_rounds += 1
         lines = [report.line] if report.line else _lines_of(report.difference)
         line = lines[0] if lines else ""
+        if without is not None:
+            plan.lowered, without = without, None
+            plan.n_rounds -= 1
+        elif not (lines or plan.n_widened) and plan.lowered:
+            # No line differs: perhaps the equations of a call do, under a transformation.
+            without = dict(plan.lowered)
+            if plan.widen(report.why):
+                continue
+            without = None
         if plan.unread:
             plan.unread.clear()
             plan.prunes = False

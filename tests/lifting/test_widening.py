@@ -1,12 +1,18 @@
 """Calls under transformations that cannot be proved: only those are lowered."""
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
+from untrace import jaxapi, recorded
+from untrace.lifting.recorded.plan import Plan
+from untrace.recovery.record import Body, Call, Span
 
 W = np.linspace(0.5, 1.0, 12, dtype=np.float32).reshape(4, 3)
 X = np.ones((2, 4), np.float32)
@@ -50,3 +56,31 @@ def test_check_at_run_time_under_vmap(caplog):
     assert (
         not caplog.records
     )  # the text that differs raises where the original does not
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_calls_around_lowered_ones_are_tried_first_where_no_line_differs(helps):
+    """What is left out or merged was in doubt first, which took two writings."""
+    run = Body(None, recover.__code__, {})
+    span = Span(None, [], 0, 0, ())
+    inner = Call(jnp.sin, (), {}, None, span=span)
+    mapped = jaxapi.Transformed(("jax", "vmap"), recover, {})
+    inside = Body(None, recover.__code__, {}, calls=[inner])
+    outer = Call(mapped, (), {}, None, bodies=[inside], span=span)
+    run.calls.append(outer)
+    plan = Plan(run, lowered={inner: "a test"}, unread={(Body, "field")})
+    lowered = []
+
+    def attempt(options):
+        lowered.append(set(plan.lowered))
+        is_verified = len(lowered) == (2 if helps else 3)
+        report = SimpleNamespace(
+            is_verified=is_verified, line="", difference=None, why=""
+        )
+        program = SimpleNamespace(release=lambda: None, close_jit=lambda: False)
+        return SimpleNamespace(report=report), program, None
+
+    recorded._proved(SimpleNamespace(verify=True), plan, attempt)
+    assert lowered[:2] == [{inner}, {inner, outer}]
+    assert lowered[2:] == ([] if helps else [{inner}])
+    assert bool(plan.unread) == helps
