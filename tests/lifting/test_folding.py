@@ -162,3 +162,8 @@ def test_expressions_of_the_user_are_as_long_as_he_wrote_them():
     assert src.report.strength == "identical", str(src.report)
     assert "        [\n            v * jnp.cos(psi + beta),\n" in src.text, src.text
     assert " = v * jnp.cos(" not in src.text and "product" not in src.text, src.text
+
+
+def test_bits_that_are_compared_stand_in_brackets():
+    text = str(untrace.source(lambda x, bit: (x & bit) != 3)(jnp.arange(4), 1))
+    assert "return (x & bit) != 3" in text, text

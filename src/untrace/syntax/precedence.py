@@ -33,6 +33,8 @@ LEVELS = {
     "**": POWER,
 }
 """The level of each binary operator. All group to the left but the power."""
+COMPARED = SHIFT
+"""That of what is compared: `(x & bit) == 0` has brackets, since other languages need them."""
 
 
 def level_of(node: ast.expr) -> int:
@@ -67,7 +69,7 @@ def level_at(node: ast.expr, parent: ast.AST) -> int:
         level = LEVELS[SYMBOLS[type(parent.op)]]
         return level if parent.left is node else level + 1
     if isinstance(parent, ast.Compare):
-        return COMPARE + 1
+        return COMPARED
     is_owner = (isinstance(parent, ast.Subscript) and parent.value is node) or (
         isinstance(parent, ast.Call) and parent.func is node
     )

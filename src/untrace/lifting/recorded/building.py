@@ -27,7 +27,16 @@ from untrace.lifting.recorded.terms import (
     Term,
     placed,
 )
-from untrace.syntax.precedence import ATOM, COMPARE, LAMBDA, LEVELS, POWER, TUPLE, UNARY
+from untrace.syntax.precedence import (
+    ATOM,
+    COMPARE,
+    COMPARED,
+    LAMBDA,
+    LEVELS,
+    POWER,
+    TUPLE,
+    UNARY,
+)
 
 
 def text_term(text: str) -> Term:
@@ -116,7 +125,7 @@ def binary(left: Term, operator: str, right: Term) -> Term:
     level = LEVELS[operator]
     first, second = (level + 1, UNARY) if level == POWER else (level, level + 1)
     if level == COMPARE:  # a row of comparisons is another thing
-        first = level + 1
+        first = second = COMPARED
     sign = f" {operator} "
     return Term([*placed(left, first), sign, *placed(right, second)], level)
 
