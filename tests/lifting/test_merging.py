@@ -11,7 +11,10 @@ import pytest
 import untrace
 from tests.lifting.functions import function, head_of
 from tests.lifting.installed import library
+from untrace.lifting.heads import plain_head
+from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify import merge_alike
+from untrace.lifting.recorded.unify.numbers import give_numbers, likeness
 
 X = np.linspace(0.1, 1.0, 16, dtype=np.float32).reshape(4, 4)
 
@@ -699,3 +702,39 @@ def test_what_a_variable_holds_next_is_told_apart(last, n_left):
     ]
     merge_alike(functions, made("main", "return f(x) + f_2(x)"), {})
     assert len(functions) == n_left
+
+
+def test_what_is_passed_to_others_that_were_merged_counts():
+    """Here `outer` passes the axis only once `inner` takes it."""
+
+    def made(name, lines, *parameters):
+        return Function(name, plain_head(*parameters), lines)
+
+    def inner(name, axis):
+        lines = [
+            f"y = jnp.sum(jnp.exp(x), axis={axis})",
+            "return jnp.tanh(y) * jnp.cos(y)",
+        ]
+        return made(name, lines, "x")
+
+    def outer(name, size):
+        lines = [
+            "y = inner_2(x)",
+            f"z = jnp.broadcast_to(y[:, None], (3, {size}))",
+            "return jnp.sin(z) + jnp.cos(z) * jnp.tanh(z)",
+        ]
+        return made(name, lines, "x")
+
+    functions = [inner("inner", 0), inner("inner_2", 1)]
+    functions += [outer("outer", 4), outer("outer_2", 8)]
+    lines = ["x = outer(outer_2(x))", "return inner(x), outer(x)"]
+    found = {}
+    merge_alike(functions, made("main", lines, "x"), found)
+    (merged,) = [one for key, one in found.items() if key[0] == "outer"]
+    (key,) = [key for key in found if key[0] == "outer"]
+    assert len(functions) == 2
+    assert "inner(x, 0)" in key[-1][0]
+    given = outer("outer", 16)
+    given.lines[0] = "y = inner(x, 1)"
+    assert likeness(given) == key
+    assert give_numbers(given, merged) == {merged.names[0]: "16"}

@@ -72,9 +72,10 @@ def _merge_groups(
         if not function.after and stems.count(stem) > 1 and may_merge(stem):
             groups.setdefault(likeness(function), []).append(function)
     merged: set[str] = set()
-    for key, group in groups.items():
+    for group in groups.values():
         n_texts = len({tuple(function.lines) for function in group})
         if n_texts > 1 or (takes_copies and len(group) > 1):
+            key = likeness(group[0])  # other groups are called by one name by now
             made = merge_numbers(group, functions, main)
             if made is not None:
                 found[key] = made
