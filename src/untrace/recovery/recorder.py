@@ -393,18 +393,17 @@ class Recorder:
             self.stack.append(entry)
             return
         assert top.expected is not None
-        function = top.expected.get(id(code))
-        call = top.call
-        if function is None:
-            rules = self.always[id(code)]
-            function = running(frame, [*rules])
-            call = rules[function]
-        assert call is not None
-        if type(function) is list:
-            self._begin_opened(frame, kind, call, function)
+        found = top.expected.get(id(code))
+        if type(found) is list:
+            assert top.call is not None
+            self._begin_opened(frame, kind, top.call, found)
             return
-        if type(function) is tuple:
-            function = running(frame, function)
+        # Rules may have the code of what they are of: a decorator's.
+        rules = self.always.get(id(code), {})
+        passed = found if type(found) is tuple else (found,) if found else ()
+        function = running(frame, [*rules, *passed])
+        call = top.call if function in passed else rules[function]
+        assert call is not None
         if type(kind) is Own:
             names, defaults = kind.parameters, kind.number_defaults(frame)
         else:

@@ -37,7 +37,7 @@ from untrace.lifting.recorded.functions.function_values import (
     is_passed,
     mark,
 )
-from untrace.lifting.recorded.functions.runs import runs_of
+from untrace.lifting.recorded.functions.runs import runs_of, wrapped
 from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.program import Program
@@ -244,10 +244,11 @@ def _primal(
     args = args or _given_to_rule(function, bodies)
     if not args:
         raise Unwritable(f"`{function_name(function.fun)}` was not run")
-    return program.plan.apart.once(
+    traced = program.plan.apart.once(
         (id(function), *map(id, args)),
         lambda: trace_primal(function, args, public_readers),
     )
+    return wrapped(innermost(function), traced)
 
 
 def _given_to_rule(function: Any, bodies: Sequence[Body]) -> list[Any]:
@@ -309,7 +310,7 @@ def _rules(
             made.append(Term(["None"]))
             continue
         is_forward = rule is getattr(function, "fwd", None)
-        positions = fixed if is_forward else first
+        positions, run = fixed if is_forward else first, wrapped(innermost(rule), run)
         made.append(define(rule, run, writer, fixed=positions, keeps_defaults=True))
     all_fixed = len(first) == len(function.nondiff_argnums)
     if _is_symbolic(function) and len(made) == 1 and all_fixed:

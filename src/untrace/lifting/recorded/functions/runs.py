@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
 from untrace.lifting.recorded.functions.function_values import bound, is_run_of
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.plan import Plan
-from untrace.recovery.functions import innermost, peel
+from untrace.recovery.defaults import all_defaults
+from untrace.recovery.functions import innermost, peel, starred
 from untrace.recovery.record import Body, Call
+from untrace.recovery.snapshots import is_copy
 
 
 class Runs:
@@ -110,10 +114,51 @@ def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
         b
         for b in bodies
         if b.code is plain.__code__ and b.is_finished and b.opened is None
+        if _wrap_one_code(plain, b.function)
     ]
     own = [b for b in runs if b.function is plain]  # if others share the code
     exact = [b for b in own if _has_bound(function, b)]
-    return exact or [b for b in own if is_run_of(function, b)] or own or runs
+    found = exact or [b for b in own if is_run_of(function, b)] or own or runs
+    return [wrapped(plain, run) for run in found]
+
+
+def _wrap_one_code(first: types.FunctionType, other: Any) -> bool:
+    """Whether functions of one code may be one: wrappers of others share theirs."""
+    if not hasattr(first, "__wrapped__") or type(other) is not types.FunctionType:
+        return True
+    inner = [getattr(inspect.unwrap(one), "__code__", None) for one in (first, other)]
+    return inner[0] is inner[1]
+
+
+def wrapped(wrapper: types.FunctionType | None, run: Body) -> Body:
+    """Return the run of what a wrapper only calls, `lambda *args, **kwargs: f(*args, **kwargs)`.
+
+    It has names for what the wrapper is given. What is between, as a check of types, may
+    hand the arguments on in any way.
+    """
+    plain = inspect.unwrap(wrapper) if starred(run.code) and wrapper else None
+    if type(plain) is not types.FunctionType or run.code.co_argcount:
+        return run
+    args, kwargs = jaxapi.bound_arguments(run.code, run.parameters)
+    given, inner = {**all_defaults(plain), **kwargs}, run
+    while len(inner.calls) == 1 and is_copy(inner.calls[0].result, run.result):
+        (item,) = inner.calls
+        if not item.is_own or len(item.bodies) != 1 or not item.bodies[0].is_finished:
+            break
+        (inner,) = item.bodies
+        if inner.code is plain.__code__:
+            return inner if _takes(inner, args, given) else run
+    return run
+
+
+def _takes(run: Body, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a run was given some arguments, and has a name for each."""
+    if starred(run.code) or len(args) > run.code.co_argcount:
+        return False
+    held = {**kwargs, **dict(zip(run.code.co_varnames, args))}
+    return run.parameters.keys() == held.keys() and all(
+        is_copy(run.parameters[name], value) for name, value in held.items()
+    )
 
 
 def _has_bound(function: Any, run: Body) -> bool:
