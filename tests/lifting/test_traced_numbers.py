@@ -3,6 +3,7 @@
 import importlib
 import sys
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,3 +144,22 @@ def test_arguments_that_cannot_be_taken_apart_any_more_are_no_fault():
     assert src.report.is_verified
     assert not any("equations" in note for note in src.report.notes)
     assert list(traced_numbers._held(UsedUp(X, is_old=True), (float,))) == []
+
+
+class Network(eqx.Module):
+    matrix: list[list[float]]
+
+    def step(self, x):
+        return jnp.asarray(self.matrix) @ x
+
+
+def test_a_branch_may_be_given_numbers_in_lists_of_a_module():
+    def program(x):
+        given = Network([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]]), x
+        return jax.lax.cond(
+            x[0] > 0, lambda a: a[0].step(a[1]), lambda a: a[1][:2], given
+        )
+
+    src = untrace.source(program)(jnp.ones(3))
+    assert src.report.strength == "identical", str(src.report)
+    assert "[[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]]" in str(src)

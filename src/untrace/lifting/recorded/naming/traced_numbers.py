@@ -29,7 +29,7 @@ def classes_of_traced_numbers(recording: Body) -> set[type]:
         return set()
     found: set[type] = set()
     for item in calls_inside(recording):
-        if isinstance(item.function, jaxapi.Transformed):
+        if item.bodies and not item.is_own:  # of a transformation, or `jax.lax.cond`
             given = _in_all([*item.args, *item.kwargs.values()], _NUMBERS)
             if given:
                 runs = [run.parameters.values() for run in item.bodies]
@@ -51,7 +51,16 @@ def _held(value: Any, kinds: tuple[type, ...]) -> Iterator[tuple[type, str]]:
     for part in parts:
         if is_module(part):
             for name, attribute in vars(part).items():
-                if isinstance(attribute, kinds):
+                if any(isinstance(one, kinds) for one in _items(attribute)):
                     yield type(part), name
                 elif not isinstance(attribute, (jaxapi.Tracer, jax.Array)):
                     yield from _held(attribute, kinds)
+
+
+def _items(attribute: Any) -> Iterator[Any]:
+    """Yield what is in an attribute, or in the lists that it is."""
+    if type(attribute) in (list, tuple):
+        for one in attribute:
+            yield from _items(one)
+    else:
+        yield attribute
