@@ -7,7 +7,7 @@ results that the program took at once, `i = jnp.where(x)[0]`, are taken so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from untrace.capture.dict_keys import spelled
@@ -39,8 +39,10 @@ def name_taken(draft: Draft) -> None:
         if not name.is_given and place.is_users:
             steps, hint = part_taken(place.code, place.offset)
             path = _path(steps, name.held)
-            if path and all(leads_into(way, path) for way in ways.get(name, ())):
-                _take(path, hint, name, statement)
+            rest = {w for w in ways.get(name, ()) if not leads_into(w, path)}
+            part = part_of(name.held, path)
+            if path and all(part_of(name.held, way) is part for way in rest):
+                _take((path, *rest), hint, name, statement)
 
 
 def _path(steps: Path, value: Any) -> Path:
@@ -58,11 +60,15 @@ def _path(steps: Path, value: Any) -> Path:
     return path
 
 
-def _take(path: Path, hint: str, name: Name, statement: Statement) -> None:
-    """Let a statement assign a part of what a name stands for to a variable."""
+def _take(paths: Sequence[Path], hint: str, name: Name, statement: Statement) -> None:
+    """Let a statement assign a part of what a name stands for to a variable.
+
+    Several paths lead to it where a function returns one array twice.
+    """
+    path = paths[0]
     made = Name(identifier(hint), True, uses=name.uses, captured=name.captured)
     made.held = part_of(name.held, path)
-    name.members = {path: made}
+    name.members = dict.fromkeys(paths, made)
     statement.targets = made
     statement.term = Term([*placed(statement.term, ATOM), spelled(path)])
 
