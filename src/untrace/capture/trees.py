@@ -184,9 +184,14 @@ def _field_names(value: Any, keys: Sequence[Any]) -> list[str]:
     return legal_fields(
         held_by
         or getattr(key, "name", None)
-        or str(getattr(key, "key", getattr(key, "idx", key)))
+        or _said(getattr(key, "key", getattr(key, "idx", key)))
         for key, held_by in zip(keys, known)
     )
+
+
+def _said(key: Any) -> str:
+    """Return what tells a key: the name of a class, or else its text."""
+    return key.__name__ if isinstance(key, type) else str(key)
 
 
 def _are_fields(names: list[Any]) -> bool:

@@ -256,6 +256,8 @@ def _made(value: Any, writer: Writer, role: str) -> Term:
 
 def _dict(value: dict[Any, Any], writer: Writer) -> Term:
     unknown = [key for key in value if not is_plain_key(key)]
+    if unknown and has_array(value):
+        return tree_term(value, writer)
     if unknown:
         kind = type(unknown[0]).__name__
         raise Unwritable(f"a dict has a key of type {kind}")
