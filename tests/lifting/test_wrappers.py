@@ -19,8 +19,12 @@ def checked(function):
     return wrapper
 
 
+def accepted(value):
+    return value
+
+
 def through(function, args, kwargs):
-    return function(*args, **kwargs)
+    return accepted(function(*args, **kwargs))
 
 
 def typed(function):

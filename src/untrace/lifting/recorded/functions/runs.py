@@ -141,14 +141,19 @@ def wrapped(wrapper: types.FunctionType | None, run: Body) -> Body:
         return run
     args, kwargs = jaxapi.bound_arguments(run.code, run.parameters)
     given, inner = {**all_defaults(plain), **kwargs}, run
-    while len(inner.calls) == 1 and is_copy(inner.calls[0].result, run.result):
-        (item,) = inner.calls
-        if not item.is_own or len(item.bodies) != 1 or not item.bodies[0].is_finished:
+    while len(calls := [*filter(_does_something, inner.calls)]) == 1:
+        (item,) = calls
+        if not item.is_own or not is_copy(item.result, run.result):
             break
         (inner,) = item.bodies
         if inner.code is plain.__code__:
             return inner if _takes(inner, args, given) else run
     return run
+
+
+def _does_something(item: Call) -> bool:
+    """Whether a call is more than a check of what it is given."""
+    return not item.is_own or any(run.calls for run in item.bodies)
 
 
 def _takes(run: Body, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
