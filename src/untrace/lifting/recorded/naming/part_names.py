@@ -15,7 +15,6 @@ from untrace.lifting.recorded.naming.paths import part_of
 from untrace.lifting.recorded.terms import Name, Part, Ref, Term, placed
 from untrace.lifting.recorded.tree import Draft, Statement, flat
 from untrace.optional import gives, optional
-from untrace.recovery.record import Place
 from untrace.recovery.unpacking import named_parts, part_taken
 from untrace.syntax.names import identifier
 from untrace.syntax.precedence import ATOM
@@ -33,10 +32,12 @@ def name_taken(draft: Draft) -> None:
             ref = part.resolved()
             ways.setdefault(ref.name, []).append(ref.path)
     for statement in draft.statements:
-        name, place = statement.targets, statement.site
-        if not (isinstance(name, Name) and isinstance(place, Place)):
+        name = statement.targets
+        places = [one for one in statement.trail if one and one.is_users]
+        if not isinstance(name, Name) or not places:
             continue
-        if not name.is_given and place.is_users:
+        if name.is_foreign or not name.is_given:
+            place = places[-1]  # below it, a library's functions only hand it on
             steps, hint = part_taken(place.code, place.offset)
             path = _path(steps, name.held)
             rest = {w for w in ways.get(name, ()) if not leads_into(w, path)}
