@@ -24,6 +24,7 @@ from untrace.lifting.recorded.functions.fields import Field
 from untrace.lifting.recorded.functions.handing_on import (
     HandedOn,
     Made,
+    Returned,
     handed_on,
     made_inside,
     used_outside,
@@ -358,12 +359,13 @@ class Plan:
         for run in roots[self.n_looked :]:
             self.made.update(made_inside(run))
         self.n_looked = len(roots)
-        given = self.made, whole, self.attributes
+        returned = Returned()
+        given = self.made, whole, self.attributes, returned
         found = handed_on(value, opened, *given)
         more = self._hands_on(found, is_kept)
         codes = {item.bodies[0].code for item in more}
         for run in roots if codes else ():
-            for used, around in used_outside(run, self.made, codes):
+            for used, around in used_outside(run, self.made, codes, returned):
                 self._hands_on(handed_on(used, around, *given), is_kept)
         return bool(more)
 

@@ -53,6 +53,14 @@ class HandedOn(NamedTuple):
     way: tuple[Any, ...] = ()
 
 
+class Returned(dict[Call, frozenset[int]]):
+    """The arrays that calls return, by identity, once somebody has asked."""
+
+    def __missing__(self, item: Call) -> frozenset[int]:
+        self[item] = found = frozenset(_ids(item.result))
+        return found
+
+
 def made_inside(body: Body) -> dict[int, Made]:
     """Return where the arrays of a recording were made, by identity."""
     found: dict[int, Made] = {}
@@ -82,7 +90,10 @@ def _ids(value: Any) -> list[int]:
 
 
 def used_outside(
-    body: Body, made: Mapping[int, Made], codes: Collection[types.CodeType]
+    body: Body,
+    made: Mapping[int, Made],
+    codes: Collection[types.CodeType],
+    returned: Returned,
 ) -> list[tuple[Any, tuple[Call, ...]]]:
     """List what calls are given that some functions made without returning it.
 
@@ -90,14 +101,11 @@ def used_outside(
     the largest trees first.
     """
     found: list[tuple[Any, tuple[Call, ...]]] = []
-    returned: dict[Call, set[int]] = {}
 
     def is_hidden(array: int, around: Collection[Call]) -> bool:
         for item in made[array].inside if array in made else ():
             if item.bodies[0].code not in codes or item in around:
                 continue
-            if item not in returned:
-                returned[item] = set(_ids(item.result))
             if array not in returned[item]:
                 return True
         return False
@@ -116,6 +124,7 @@ def handed_on(
     made: Mapping[int, Made],
     whole: Callable[[Any], Any],
     attributes: Attributes,
+    returned: Returned,
 ) -> dict[Call, list[HandedOn]]:
     """Return what functions have to return besides for a value that is used outside.
 
@@ -125,6 +134,7 @@ def handed_on(
       made: Where arrays were made, by identity.
       whole: Returns the tree that a flat list of leaves stands for.
       attributes: Those of the objects that functions were given.
+      returned: What calls return.
     """
     found: dict[Call, list[HandedOn]] = {}
 
@@ -134,7 +144,7 @@ def handed_on(
         found = own or hint or _attribute(array, place.inside, attributes)
         return found or place.name
 
-    _add(HandedOn(value, ""), made, set(opened), whole, named, found)
+    _add(HandedOn(value, ""), made, returned, set(opened), whole, named, found)
     return {item: _nested(_whole(parts, made)) for item, parts in found.items()}
 
 
@@ -172,6 +182,7 @@ def _nested(parts: Sequence[HandedOn]) -> list[HandedOn]:
 def _add(
     part: HandedOn,
     made: Mapping[int, Made],
+    returned: Returned,
     around: set[Call],
     whole: Callable[[Any], Any],
     named: Callable[[Any, str], str],
@@ -190,8 +201,7 @@ def _add(
     if len(places) == len(arrays):
         shared = set(places[0].inside).intersection(*[p.inside for p in places])
         for item in shared - around:
-            returned = set(map(id, arrays_in(item.result)))
-            is_returned = [id(array) in returned for array in arrays]
+            is_returned = [id(array) in returned[item] for array in arrays]
             if all(is_returned):
                 done.add(item)
             elif not any(is_returned):
@@ -201,7 +211,7 @@ def _add(
     if is_array(value):
         return
     for inner in _children(part._replace(value=whole(value))):
-        _add(inner, made, done, whole, named, found)
+        _add(inner, made, returned, done, whole, named, found)
 
 
 def _attribute(array: Any, inside: Sequence[Call], attributes: Attributes) -> str:

@@ -7,6 +7,7 @@ a list, leaf of a tree or row of an array, another number or value.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -115,8 +116,8 @@ class Run:
     @property
     def older(self) -> frozenset[int]:
         """The values of a turn that the turn after the next one needs, too."""
-        pairs = first_parts(self)
-        return frozenset([slot.local for _, slot in pairs if slot.kind == "older"])
+        slots = itertools.chain.from_iterable(self.slots)
+        return frozenset([slot.local for slot in slots if slot.kind == "older"])
 
     def origin(self, ref: Ref) -> tuple[Name, Path]:
         """Return where a value comes from: a name, and a path from there."""

@@ -131,7 +131,8 @@ def _adds_to_0(turn: Sequence[Statement]) -> bool:
 
 def _functions(run: Run) -> list[Slot]:
     """Return where turns call one function of those that the program's loop is over."""
-    return [slot for _, slot in first_parts(run) if slot.kind == "function"]
+    slots = itertools.chain.from_iterable(run.slots)
+    return [slot for slot in slots if slot.kind == "function"]
 
 
 def _is_plain(run: Run) -> bool:
@@ -144,7 +145,8 @@ def _is_plain(run: Run) -> bool:
 
 def _lists(run: Run) -> bool:
     """Whether turns take values or functions that are just listed."""
-    return any(slot.kind in ("each", "function") for _, slot in first_parts(run))
+    slots = itertools.chain.from_iterable(run.slots)
+    return any([slot.kind in ("each", "function") for slot in slots])
 
 
 def _are_of_loop(turns: Sequence[Sequence[Statement]]) -> bool:
@@ -210,15 +212,14 @@ def _takes_turn(run: Run, turn: Sequence[Statement]) -> bool:
             row.append(slot)
         slots.append(row)
     known_older, run.slots = run.older, slots
-    left = _left(before, turn)
-    left = left - run.older if left is not None else None
-    if left is None or (left != run.left - run.older and not is_second):
+    left, older = _left(before, turn), run.older
+    if left is None or (left - older != run.left - older and not is_second):
         return False
-    run.left = left
+    run.left = left - older
     has_effects = any(statement.is_effect for statement in turn)
-    if not is_second and run.older != known_older and not _agrees(run):
+    if not is_second and older != known_older and not _agrees(run):
         return False  # what is older may only show in the third turn
-    if is_second and not (_agrees(run) and (left or carried(run) or has_effects)):
+    if is_second and not (_agrees(run) and (run.left or carried(run) or has_effects)):
         return False
     run.turns.append(turn)
     return True
