@@ -63,22 +63,11 @@ def value_term(value: Any, writer: Writer, role: str = "") -> Term:
     """Write any value as an expression; `role` may name a number or a constant array."""
     if is_array(value):
         return _array(value, writer, role.upper() if len(role) == 1 else role)
-    if role in _INTEGERS:
-        value = plain_integers(value)
     if type(value) is float:  # an object of its own, unlike a small integer
         return _float(value, writer, role)
     if type(value) in (int, np.float64) and (formula := writer.program.formula(value)):
         return formula_term(formula, writer) or static_term(value, writer, role)
-    return _known(value, writer) or _made(value, writer)
-
-
-def plain_integers(value: Any) -> Any:
-    """Return axes or sizes that are no integers of NumPy; of others JAX makes arrays."""
-    if type(value) is np.int64:
-        return int(value)
-    if type(value) in (tuple, list) and any(type(one) is np.int64 for one in value):
-        return type(value)(map(plain_integers, value))
-    return value
+    return _known(value, writer) or _made(value, writer, role)
 
 
 def _float(value: float, writer: Writer, role: str) -> Term:
@@ -230,7 +219,7 @@ def _known(value: Any, writer: Writer) -> Term | None:
     return writer.ref(found) if is_that or not _has_static(value) else None
 
 
-def _made(value: Any, writer: Writer) -> Term:
+def _made(value: Any, writer: Writer, role: str) -> Term:
     """Write the expression that makes a value."""
     kind = type(value)
     if kind in (tuple, list) and writer.program.shapes.knows(value):
@@ -248,7 +237,7 @@ def _made(value: Any, writer: Writer) -> Term:
             return part
         brackets = "()" if kind is tuple else "[]"
         flags = [_flag(item, value, writer) for item in value]
-        items = [f or _item(item, writer) for item, f in zip(value, flags)]
+        items = [f or _item(item, role, writer) for item, f in zip(value, flags)]
         return display(brackets, items)
     if kind is dict:
         return _of_dicts(value, writer) or _dict(value, writer)
@@ -262,6 +251,8 @@ def _made(value: Any, writer: Writer) -> Term:
         return built(tree, arrays, writer)
     if kind is np.bool_ and writer.in_library:  # JAX treats both alike
         value = bool(value)
+    if kind is np.int64 and role in _INTEGERS:
+        return _item(value, role, writer)
     return static_term(value, writer)
 
 
@@ -296,9 +287,14 @@ def tree_term(value: Any, writer: Writer) -> Term:
     return built(tree, arrays, writer)
 
 
-def _item(value: Any, writer: Writer) -> Term:
-    """Write a value in a tuple or list; an axis, or a length, of a library's plainly."""
-    return writer.value(plain_integers(value) if writer.in_library else value)
+def _item(value: Any, role: str, writer: Writer) -> Term:
+    """Write a value in a tuple or list; an axis, or a length of a library's, plainly.
+
+    Of other integers of NumPy JAX makes arrays, whose types are not those of integers.
+    """
+    if type(value) is np.int64 and (writer.in_library or role in _INTEGERS):
+        return _array_item(value, writer) or writer.value(int(value))
+    return writer.value(value)
 
 
 def _flag(item: Any, value: Sequence[Any], writer: Writer) -> Term | None:

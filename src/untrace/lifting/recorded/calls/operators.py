@@ -16,7 +16,6 @@ from untrace.lifting.recorded.building import (
 )
 from untrace.lifting.recorded.calls.arguments import plain_arguments
 from untrace.lifting.recorded.calls.tails import reshaped_terms
-from untrace.lifting.recorded.expressions import plain_integers
 from untrace.lifting.recorded.naming.values import is_array
 from untrace.lifting.recorded.terms import Group, Part, Term, placed, update
 from untrace.lifting.recorded.unwritable import Unwritable
@@ -119,12 +118,13 @@ def method_term(item: Call, writer: Writer) -> Term:
     owner, *rest = item.args
     name = item.function.name
     function = attribute(writer.value(owner), name)
-    if name in ("reshape", "transpose"):
-        rest = [plain_integers(value) for value in rest]
     kwargs = jaxapi.without_method_defaults(name, item.kwargs)
     sizes = reshaped_terms(rest, writer) if name == "reshape" else None
     if sizes is not None and not kwargs:
         return call(function, sizes)
+    if name in ("reshape", "transpose"):  # of integers alone
+        shape = [writer.value(value, "shape") for value in rest]
+        return call(function, [*shape, *plain_arguments([], kwargs, writer)])
     return call(function, plain_arguments(rest, kwargs, writer))
 
 
