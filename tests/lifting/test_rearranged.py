@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import untrace
 from tests.lifting.installed import library
@@ -159,3 +162,18 @@ def passed_jvp(primals, tangents):
 passed.defjvp(passed_jvp, symbolic_zeros=True)
 """
 )
+
+
+@pytest.mark.parametrize(
+    "unflatten", [jax.tree.unflatten, jax.tree_util.tree_unflatten]
+)
+def test_trees_are_put_together_of_what_an_iterator_gives(unflatten):
+    def f(tree, x):
+        leaves, treedef = jax.tree.flatten(tree)
+        doubled = unflatten(treedef, map(lambda leaf: leaf * 2, leaves))
+        moved = unflatten(treedef, (leaf + x for leaf in leaves))
+        return doubled, moved
+
+    src = untrace.source(f)({"a": jnp.ones(3), "b": (jnp.ones(2), jnp.zeros(()))}, 1.0)
+    assert src.report.strength == "identical" and not src.report.notes, str(src.report)
+    assert "[leaf * 2 for leaf in jax.tree.leaves(tree)]" in str(src), str(src)

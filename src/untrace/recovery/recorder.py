@@ -12,10 +12,11 @@ other Python functions, the user's and the frameworks', are recorded with all th
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import types
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from untrace import jaxapi
@@ -29,6 +30,7 @@ from untrace.recovery.around import (
     is_users,
     locate,
 )
+from untrace.recovery.classifying import is_ignored
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
@@ -155,11 +157,14 @@ class Recorder:
             self._begin_own(frame, kind)
         else:
             called = kind(frame)
-            if called is not None:
-                is_tree = jaxapi.is_tree_function(called.function)
-                if self._n_idle and not is_tree:
-                    self._wake()
-                self._enter_call(frame, called, is_tree)
+            if called is None:
+                return
+            is_tree = jaxapi.is_tree_function(called.function)
+            if is_tree and _takes_iterator(called) and _is_called_by_user(frame):
+                return  # the user's code runs in it, and it computes nothing
+            if self._n_idle and not is_tree:
+                self._wake()
+            self._enter_call(frame, called, is_tree)
 
     def end(self, frame: types.FrameType, value: Any) -> None:
         """Take note of a frame that returns."""
@@ -515,3 +520,17 @@ class Recorder:
                 return
         self._watch_again(codes)
         entry.expected = {**codes, **self._binds}
+
+
+def _takes_iterator(called: jaxapi.Called) -> bool:
+    """Whether a function is given a generator or the like: `unflatten(treedef, map(f, leaves))`."""
+    given = itertools.chain(called.args, called.kwargs.values())
+    return any(isinstance(value, Iterator) for value in given)
+
+
+def _is_called_by_user(frame: types.FrameType) -> bool:
+    """Whether a function of JAX is called by the user's code, perhaps by way of another one."""
+    back = frame.f_back
+    while back is not None and is_ignored(back.f_code.co_filename):
+        back = back.f_back
+    return back is not None and is_users(back.f_code)
