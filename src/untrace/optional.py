@@ -107,11 +107,11 @@ class _File:
     left_out: dict[Decision, str] = field(default_factory=dict)
     taken: dict[Decision, None] = field(default_factory=dict)
 
-    def leaves_out(self, name: str, subject: str) -> bool:
-        """Whether a step is left out for what it is taken for."""
+    def leaves_out(self, name: str, args: Sequence[Any]) -> bool:
+        """Whether a step is left out for what it is given."""
         if not self.left_out:
             return False
-        decision = Decision(name, subject)
+        decision = Decision(name, _subject(args))
         return decision in self.left_out or Decision(name) in self.left_out
 
 
@@ -154,10 +154,9 @@ class OptionalStep(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         stop_if_late()
         called, file = _called.get(), _file.get()
-        subject = _subject(args)
         if called is not None:
-            called.setdefault(self.name, {})[subject] = None
-        if file is not None and file.leaves_out(self.name, subject):
+            called.setdefault(self.name, {})[_subject(args)] = None
+        if file is not None and file.leaves_out(self.name, args):
             return self.otherwise(*args, **kwargs)
         try:
             made = self.function(*args, **kwargs)
@@ -167,11 +166,11 @@ class OptionalStep(Generic[P, T]):
             why = f"{RAISED} {reason(error)}"
             n_raised = sum(one.step == self.name for one in file.left_out)
             is_alone = n_raised < MAX_SINGLY
-            decision = Decision(self.name, subject if is_alone else "")
+            decision = Decision(self.name, _subject(args) if is_alone else "")
             file.left_out[decision] = why
             raise StepFailed(f"{decision}: {why}") from error
         if file is not None and self._is_taken(made, args, kwargs):
-            file.taken[Decision(self.name, subject)] = None
+            file.taken[Decision(self.name, _subject(args))] = None
         return made
 
     def _is_taken(
