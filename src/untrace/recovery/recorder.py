@@ -27,10 +27,10 @@ from untrace.recovery.around import (
     callers,
     enters_context,
     inner_target,
+    is_called_by_user,
     is_users,
     locate,
 )
-from untrace.recovery.classifying import is_ignored
 from untrace.recovery.entries import Entry
 from untrace.recovery.functions import given_arguments, innermost, running
 from untrace.recovery.kinds import (
@@ -160,7 +160,7 @@ class Recorder:
             if called is None:
                 return
             is_tree = jaxapi.is_tree_function(called.function)
-            if is_tree and _takes_iterator(called) and _is_called_by_user(frame):
+            if is_tree and _takes_iterator(called) and is_called_by_user(frame):
                 return  # the user's code runs in it, and it computes nothing
             if self._n_idle and not is_tree:
                 self._wake()
@@ -526,11 +526,3 @@ def _takes_iterator(called: jaxapi.Called) -> bool:
     """Whether a function is given a generator or the like: `unflatten(treedef, map(f, leaves))`."""
     given = itertools.chain(called.args, called.kwargs.values())
     return any(isinstance(value, Iterator) for value in given)
-
-
-def _is_called_by_user(frame: types.FrameType) -> bool:
-    """Whether a function of JAX is called by the user's code, perhaps by way of another one."""
-    back = frame.f_back
-    while back is not None and is_ignored(back.f_code.co_filename):
-        back = back.f_back
-    return back is not None and is_users(back.f_code)

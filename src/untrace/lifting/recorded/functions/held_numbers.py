@@ -48,8 +48,8 @@ def by_value(held: Mapping[str, str]) -> dict[str, str]:
 def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
     """Return the parameters that held integers, bools and words, by what they held.
 
-    So are attributes and variables around that hold others in other runs. Where a loop
-    of the program makes `layer_2` of its `i`, that is what it gives.
+    So are attributes and variables around that hold others in other runs. The number in
+    a text that is no word, as it is too long, is called after the loop that it counts in.
     """
     found = held_values(body, program.plan.differing)
     given = [(name.strip("_"), value) for name, value in found.items()]
@@ -63,8 +63,8 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
         for name, value in turn
         if isinstance(name, str) and type(value) is int and str(value) in words
     }
-    found_by_value = by_value(held) | by_value(of_loops)
-    return {v: identifier(n) for v, n in found_by_value.items()}
+    names = by_value(held) | by_value(of_loops)
+    return {value: identifier(name) for value, name in names.items()}
 
 
 def _integers(body: Body, program: Program) -> dict[str, str]:
