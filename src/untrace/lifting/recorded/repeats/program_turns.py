@@ -212,13 +212,18 @@ def _counted_form(
     '(2 * i + 3) * (2 * i + 4)'
     >>> "".join(_counted_form([1, 2, 3], [64, 128, 256]))
     '32 * 2**i'
+    >>> _counted_form([0, 1, 2], [-1, -2, -4])
     """
     line = _line(values, numbers)
     if line is not None and abs(line[0]) == 1:
         return _linear(*line)
-    modulus = max(numbers) + 1
-    rests = {(n - value) % modulus for n, value in zip(numbers, values)}
-    if min(numbers) == 0 and modulus > 1 and len(rests) == 1:
+    modulus = max(numbers) + 1 if min(numbers) == 0 else 0
+    rests = (
+        {(n - value) % modulus for n, value in zip(numbers, values)}
+        if modulus > 1
+        else ()
+    )
+    if len(rests) == 1:
         (rest,) = rests
         offset = rest - modulus if 2 * rest > modulus else rest
         inner = ("(", *_linear(1, offset), ")") if offset else ("i",)
