@@ -437,6 +437,27 @@ def test_functions_that_differ_in_many_keys_are_given_the_name():
     assert 'flat_block(params, state, -x, "b")' in text
 
 
+def told_block(params, state, x, names):
+    x = flat_block(params, state, x, names[0])
+    return x + jnp.cos(params[f"net/{names[0]}/in"]) * 0.25
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("h_1", "h_2"), ("2_conv", "c" * 50)])
+def test_functions_that_differ_in_a_word_that_no_parameter_held_are_given_it(names):
+    def f(params, state, x):
+        first, second = [(name,) for name in names]
+        x = told_block(params, state, x, first)
+        return x + told_block(params, state, -x, second)
+
+    keys = ("in", "out", "b")
+    params = {f"net/{n}/{k}": of_shape(4, 4) for n in names for k in keys}
+    state = {f"net/{n}/{k}": of_shape(4) for n in names for k in ("mean", "scale")}
+    text = recover(f, params, state, X)
+    assert "def told_block(params, state, x, name):" in text, text
+    assert "told_block_2" not in text and "flat_block_2" not in text
+    assert f'params, state, -x, "{names[1]}"' in " ".join(text.split())
+
+
 def replaced(params, state, x, name):
     mean = state[name]["mean"] * 0.9 + x.mean() * 0.1
     return jnp.tanh(x @ params[name]["w"]) - mean, {**state, name: {"mean": mean}}

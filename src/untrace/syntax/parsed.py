@@ -95,6 +95,11 @@ class Parsed:
             if not isinstance(self.parent(node), ast.JoinedStr):
                 yield node
 
+    def numbers(self) -> list[ast.Constant]:
+        """List the numbers, in order; signs are no part of them."""
+        constants = [node for node in self.nodes if isinstance(node, ast.Constant)]
+        return [one for one in constants if type(one.value) in NUMBERS]
+
     def names(self) -> Iterator[ast.Name]:
         """Yield the uses of variables, in order."""
         for node in self.nodes:

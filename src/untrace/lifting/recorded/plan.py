@@ -41,7 +41,8 @@ from untrace.lifting.recorded.functions.traced_apart import TracedApart
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
 from untrace.lifting.recorded.naming.traced_numbers import classes_of_traced_numbers
 from untrace.lifting.recorded.naming.values import arrays_in, has_array, is_array
-from untrace.lifting.recorded.unify.numbers import Likeness, Merged
+from untrace.lifting.recorded.unify.alike import Likeness
+from untrace.lifting.recorded.unify.numbers import Merged
 from untrace.optional import Signal, gives, optional
 from untrace.recovery.record import (
     Body,

@@ -44,10 +44,10 @@ from untrace.lifting.recorded.plan import Plan
 from untrace.lifting.recorded.printing import render
 from untrace.lifting.recorded.terms import Global, Ref, Term
 from untrace.lifting.recorded.tree import Draft, Tail, no_count
+from untrace.lifting.recorded.unify.alike import Likeness
 from untrace.lifting.recorded.unify.copies import rename_variables
 from untrace.lifting.recorded.unify.names import stem_of
 from untrace.lifting.recorded.unify.numbers import (
-    Likeness,
     Merged,
     give_numbers,
     likeness,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.alike import Likeness
 from untrace.lifting.recorded.unify.copies import share_heads, share_names
 from untrace.lifting.recorded.unify.keys import alike_but_for_keys, give_parts
 from untrace.lifting.recorded.unify.names import by_stem, close_gaps, stem_of
 from untrace.lifting.recorded.unify.numbers import (
-    Likeness,
     Merged,
     likeness,
     merge_numbers,
@@ -94,7 +94,8 @@ def _merge_parts(
     for group in alike_but_for_keys(able):
         before = [(one, replace(one)) for one in [*functions, main]]
         is_given = give_parts(group, [*functions, main], makes_keys)
-        if is_given and merge_numbers(group, functions, main):
+        is_one = is_given and len(set(map(likeness, group))) == 1
+        if is_one and merge_numbers(group, functions, main):
             return {stem_of(group[0].name)}
         _restore(before)
     return set()

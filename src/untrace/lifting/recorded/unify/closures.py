@@ -8,8 +8,9 @@ other with the first arguments bound: `dynamics = functools.partial(model_dynami
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.unify.names import (
@@ -118,9 +119,12 @@ def _bound(
         return []
     local = {*theirs, *body.bound()}
     names: dict[str, str] = {}
-    pairs = zip(statements, node.body)
-    if not all(_agree(a, b, local, names) for a, b in pairs):
-        return []
+    pairs = itertools.zip_longest(_consists_of(statements), _consists_of(node.body))
+    for known, one in pairs:
+        if isinstance(one, _Variable) and isinstance(known, _Variable):
+            known = names.setdefault(known, one) if known in local else known
+        if one != known:
+            return []
     bound = [names.get(name, "") for name in theirs[:n_bound]]
     if len(set(names.values())) < len(names) or not all(bound):
         return []
@@ -138,59 +142,22 @@ def _parameters(node: ast.FunctionDef) -> list[str] | None:
     return [one.arg for one in args.args] if is_plain else None
 
 
-def _agree(
-    first: ast.AST, second: ast.AST, local: set[str], names: dict[str, str]
-) -> bool:
-    """Whether two texts are the same but for the names of variables of the first.
-
-    Args:
-      first: The one.
-      second: The other.
-      local: The variables of the one.
-      names: What they are called in the other; more are added.
-    """
-    if type(first) is not type(second):
-        return False
-    word = _NAMES.get(type(first), "")
-    for field in first._fields:
-        mine, theirs = getattr(first, field, None), getattr(second, field, None)
-        if field == word:
-            if not _stands_for(str(mine), str(theirs), local, names):
-                return False
-        elif isinstance(mine, ast.AST) or isinstance(theirs, ast.AST):
-            if not isinstance(mine, ast.AST) or not isinstance(theirs, ast.AST):
-                return False
-            if not _agree(mine, theirs, local, names):
-                return False
-        elif isinstance(mine, list) and isinstance(theirs, list):
-            if not _all_agree(mine, theirs, local, names):
-                return False
-        elif type(mine) is not type(theirs) or mine != theirs:
-            return False
-    return True
+class _Variable(str):
+    """The name of a variable."""
 
 
-def _all_agree(
-    mine: list[ast.AST | None],
-    theirs: list[ast.AST | None],
-    local: set[str],
-    names: dict[str, str],
-) -> bool:
-    if len(mine) != len(theirs):
-        return False
-    return all(
-        _agree(a, b, local, names)
-        if isinstance(a, ast.AST) and isinstance(b, ast.AST)
-        else a == b
-        for a, b in zip(mine, theirs)
-    )
-
-
-def _stands_for(mine: str, theirs: str, local: set[str], names: dict[str, str]) -> bool:
-    """Whether a name stands for another one: always the same, a global for itself."""
-    if mine not in local:
-        return mine == theirs
-    return names.setdefault(mine, theirs) == theirs
+def _consists_of(tree: object, is_name: bool = False) -> Iterator[object]:
+    """Yield what a tree, or a list of trees, consists of, in order."""
+    if isinstance(tree, ast.AST):
+        for field, value in ast.iter_fields(tree):
+            yield from _consists_of(value, field == _NAMES.get(type(tree)))
+    elif isinstance(tree, list):
+        for one in tree:
+            yield from _consists_of(one)
+    elif is_name:
+        yield _Variable(tree)
+        return
+    yield type(tree), None if isinstance(tree, (ast.AST, list)) else tree
 
 
 _NAMES: Mapping[type[ast.AST], str] = {

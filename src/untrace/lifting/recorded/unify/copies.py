@@ -13,13 +13,14 @@ from dataclasses import replace
 
 from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for
 from untrace.lifting.recorded.unify.names import (
     body_of,
     has_special,
     names_of_parameters,
     stem_of,
 )
-from untrace.lifting.recorded.unify.numbers import Likeness, likeness
+from untrace.lifting.recorded.unify.numbers import likeness
 from untrace.syntax.parsed import Parsed, Span, parsed, replaced
 
 _Use = ast.Name | ast.arg
@@ -40,7 +41,7 @@ def share_names(
     groups: dict[object, list[Function]] = {}
     for function, stem in zip(functions, stems):
         if stems.count(stem) > 1 and not (function.after or has_special(function)):
-            groups.setdefault((stem, *_form(function)), []).append(function)
+            groups.setdefault(_form(function), []).append(function)
     for group in groups.values():
         best = min(group, key=_n_vague)
         for one in group:
@@ -102,7 +103,7 @@ def _is_vague(name: str) -> bool:
 
 
 def _form(function: Function) -> tuple[object, ...]:
-    """Return the text of a function without its numbers and the names of its variables.
+    """Return what functions share that differ in numbers and names of variables at most.
 
     What a variable holds next is told apart: `w = weights + 1` is like `w = w + 2`.
     """
@@ -114,7 +115,8 @@ def _form(function: Function) -> tuple[object, ...]:
         for node in body.nodes
         if isinstance(node, ast.Constant) and type(node.value) in (int, float, complex)
     ]
-    return len(function.parameters), body.edited(edits), *function.decorators
+    stem, head, *rest = alike_but_for(function, edits)
+    return stem, len(head), *rest
 
 
 def _numbers(body: Parsed, parameters: Sequence[str]) -> dict[_Use, int]:

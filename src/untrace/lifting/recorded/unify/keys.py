@@ -2,20 +2,21 @@
 
 A framework with flat names reads `state["norm_1/mean"]` in one layer and
 `state["norm_2/mean"]` in the next: both are one function of `mean`, or, where they read many
-parts, of the layer's name: `state[f"{name}/mean"]`. The functions stay apart here; those with
-one text are merged by `numbers.py`.
+parts, of the layer's name: `state[f"{name}/mean"]`. The functions stay apart here; those that
+differ in words of keys and in numbers are merged by `numbers.py`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.calls import is_mentioned, rewrite_calls
+from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for
+from untrace.lifting.recorded.unify.calls import Argument, is_mentioned, rewrite_calls
 from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
@@ -23,10 +24,11 @@ from untrace.lifting.recorded.unify.names import (
     names_of_parameters,
     stem_of,
 )
+from untrace.lifting.recorded.unify.places import is_word, numbers_in
 from untrace.parsing import parse
 from untrace.syntax.names import identifier
-from untrace.syntax.parsed import NUMBERS, Edit, Parsed, Span
-from untrace.syntax.text import is_comment, quote
+from untrace.syntax.parsed import Parsed, Span, replaced
+from untrace.syntax.text import quote
 
 MAX_PARTS = 3
 _BRACES = frozenset("{}")
@@ -102,22 +104,14 @@ def alike(one: Function, other: Function) -> bool:
     return _likeness(one, False) == _likeness(other, False)
 
 
-def _likeness(function: Function, blanks_strings: bool) -> object:
+def _likeness(function: Function, blanks_strings: bool) -> Likeness:
     body, strings = body_of(function), _strings(function)
     blank: list[ast.expr] = [key.slice for key in strings.keys]
     if blanks_strings:
         words = {word for key in strings.keys for word in _words(_key(key))}
         blank += [one for one in strings.others if one.value in words]
-    numbers = [
-        n
-        for n in body.nodes
-        if isinstance(n, ast.Constant) and type(n.value) in NUMBERS
-    ]
-    edits = [Edit(body.span(node), ("0",)) for node in (*blank, *numbers)]
-    lines = body.edited(edits).split("\n")
-    lines = [line for line in lines if not is_comment(line)]
-    head = function.parameters, tuple(function.decorators)
-    return stem_of(function.name), head, tuple(lines)
+    blank += body.numbers()
+    return alike_but_for(function, [replaced(body.span(node), "0") for node in blank])
 
 
 def _words(key: str) -> list[str]:
@@ -127,171 +121,112 @@ def _words(key: str) -> list[str]:
 def give_parts(
     group: Sequence[Function], functions: Sequence[Function], makes_keys: bool
 ) -> bool:
-    """Give functions that are alike the parts, or the names of the parts, that they read.
+    """Give functions that are alike the parts that they read, or let them be given words.
 
     Args:
       group: The functions.
       functions: All functions of the module.
-      makes_keys: Whether keys may be made of the names.
+      makes_keys: Whether keys may be made of words.
 
     Returns:
-      Whether that can be done; nothing is changed if not.
+      Whether that can be done; nothing is changed if not. Words are numbers of the
+      functions then, which differ in nothing else.
     """
-    bodies = [body_of(function) for function in group]
     strings = [_strings(function) for function in group]
     rows = [[(_holder(key), _key(key)) for key in one.keys] for one in strings]
     keys = [
         _Part(column[0][0], tuple([key for _, key in column]))
         for column in zip(*rows, strict=True)
     ]
-    parts = [part for part in dict.fromkeys(keys) if len(set(part.keys)) > 1]
     columns = list(zip(*[one.others for one in strings], strict=True))
-    others = [[str(one.value) for one in column] for column in columns]
-    differing = [i for i, column in enumerate(others) if len(set(column)) > 1]
+    others = [tuple([str(one.value) for one in column]) for column in columns]
+    differing = [column for column in others if len(set(column)) > 1]
+    parts = [part for part in dict.fromkeys(keys) if len(set(part.keys)) > 1]
     if not parts:
         return False
-    words = {word for body in bodies for word in body.words()}
-    words |= {*names_of_parameters(group[0])}
     if len(parts) <= MAX_PARTS and not differing:
-        changed = {name for body in bodies for name in body.bound()}
-        if any(part.holder in changed for part in parts):
-            return False
-        change: _Parts | _Names | None = _Parts.of(group[0], parts, keys, words)
-    else:
-        change = _Names.of(parts, words, group[0]) if makes_keys else None
-        if change is None or any([*change.names] != others[i] for i in differing):
-            return False
+        return _pass_parts(group, functions, keys, parts)
+    return makes_keys and _tell_words(group, [part.keys for part in keys], differing)
+
+
+def _tell_words(
+    group: Sequence[Function],
+    keys: Sequence[tuple[str, ...]],
+    strings: Sequence[tuple[str, ...]],
+) -> bool:
+    """Let functions tell the words that all their keys differ in, as if these were given.
+
+    Strings that differ, which functions that are called are given, have to be these.
+    """
+    split = {column: _differing(column) for column in keys if len(set(column)) > 1}
+    found = {words for _, words, _ in split.values()}
+    if len(found) != 1 or not found.issuperset(strings):
+        return False
+    (words,) = found
+    if not all(is_word(word) or word in numbers_in(word) for word in words):
+        return False
+    for i, (function, word) in enumerate(zip(group, words)):
+        places = {
+            column[i]: ((len(split[column][0]), word),) if column in split else ()
+            for column in keys
+        }
+        function.key_parts = function.key_parts | places
+        function.in_keys |= {word}
+        function.numbers = {**function.numbers, word: "name"}
+    return True
+
+
+def _pass_parts(
+    group: Sequence[Function],
+    functions: Sequence[Function],
+    keys: Sequence[_Part],
+    parts: Sequence[_Part],
+) -> bool:
+    """Let functions be given the parts that they read: `norm(state["norm_1/mean"])`."""
+    bodies = [body_of(function) for function in group]
+    if any(part.holder in body.bound() for part in parts for body in bodies):
+        return False
     names = frozenset(function.name for function in group)
     if any(is_mentioned(function, names) for function in group):
         return False
+    given = names_of_parameters(group[0])
+    used = [node.id for node in bodies[0].names()]
+    gone = [part.holder for part in keys if part in parts]
+    kept = {name for name in given if used.count(name) > gone.count(name)}
+    taken = {*given, *[word for body in bodies for word in body.words()]}
+    taken -= {*gone} - kept
+    texts = {part: fresh(_last_word(part.keys) or part.holder, taken) for part in parts}
     positions = {function.name: i for i, function in enumerate(group)}
 
     def passing(
         name: str, arguments: Sequence[Span], text: Parsed
-    ) -> tuple[str, Sequence[str | Span]] | None:
-        passed = change.arguments(arguments, positions[name], text)
-        return None if passed is None else (name, passed)
+    ) -> tuple[str, Sequence[Argument]] | None:
+        if len(arguments) != len(given):
+            return None
+        passed: list[Argument] = []
+        for own, argument in zip(given, arguments):
+            passed += [argument] if own in kept else []
+            read = [part for part in parts if part.holder == own]
+            holder = text.text[slice(*argument)]
+            if read and not is_path(holder):
+                return None
+            passed += [f"{holder}[{quote(p.keys[positions[name]])}]" for p in read]
+        return name, passed
 
     users = [function for function in functions if function not in group]
     if not rewrite_calls(users, names, passing):
         return False
-    for function, body, one in zip(group, bodies, strings):
-        written: dict[ast.expr, str] = {
-            key: change.texts[part]
-            for key, part in zip(one.keys, keys)
-            if part in change.texts
-        }
-        written |= {one.others[i]: change.string for i in differing}
-        edits = [Edit(body.span(node), (text,)) for node, text in written.items()]
+    head: list[str] = []
+    for own in given:
+        head += [own] if own in kept else []
+        head += [text for part, text in texts.items() if part.holder == own]
+    for function, body in zip(group, bodies):
+        nodes = zip(_strings(function).keys, keys)
+        edits = [replaced(body.span(n), texts[k]) for n, k in nodes if k in texts]
         function.lines = body.edited(edits).split("\n")
-        function.parameters = plain_head(*change.parameters)
+        function.parameters = plain_head(*head)
         function.comment = function.signature = ""
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Passes the parts: `norm(state["norm_1/mean"])`.
-
-    Attributes:
-      texts: What is written for each part.
-      slots: The parameters, with the part that each takes; None for one as it was.
-      given: The parameters that the functions had.
-      string: What is written for other strings: there are none.
-    """
-
-    texts: Mapping[_Part, str]
-    slots: Sequence[tuple[str, _Part | None]]
-    given: Sequence[str]
-    string: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        first: Function,
-        parts: Sequence[_Part],
-        keys: Sequence[_Part],
-        words: set[str],
-    ) -> _Parts:
-        """Name parts after the words that their keys end with, or after what held them."""
-        body, given = body_of(first), names_of_parameters(first)
-        used = [node.id for node in body.names()]
-        gone = [part.holder for part in keys if part in parts]
-        kept = {name for name in given if used.count(name) > gone.count(name)}
-        words -= {name for name in gone if name not in kept}
-        texts = {
-            part: fresh(_last_word(part.keys) or part.holder, words) for part in parts
-        }
-        slots: list[tuple[str, _Part | None]] = []
-        for name in given:
-            if name in kept:
-                slots.append((name, None))
-            slots += [(texts[part], part) for part in parts if part.holder == name]
-        return cls(texts, slots, given)
-
-    @property
-    def parameters(self) -> list[str]:
-        """The parameters that the functions have now."""
-        return [name for name, _ in self.slots]
-
-    def arguments(
-        self, arguments: Sequence[Span], position: int, text: Parsed
-    ) -> Sequence[str | Span] | None:
-        """Return what a call passes to the function at a position."""
-        if len(arguments) != len(self.given):
-            return None
-        places = dict(zip(self.given, arguments))
-        passed: list[str | Span] = []
-        for name, part in self.slots:
-            if part is None:
-                passed.append(places[name])
-                continue
-            start, stop = places[part.holder]
-            holder = text.text[start:stop]
-            if not is_path(holder):
-                return None
-            passed.append(f"{holder}[{quote(part.keys[position])}]")
-        return passed
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Passes what the keys differ in: `norm(state, "norm_1")`.
-
-    Attributes:
-      names: That, for each of the functions.
-      texts: What is written for each part.
-      string: What is written for other strings, which functions that are called are given.
-      parameters: The parameters that the functions have now.
-    """
-
-    names: Sequence[str]
-    texts: Mapping[_Part, str]
-    string: str
-    parameters: Sequence[str]
-
-    @classmethod
-    def of(
-        cls, parts: Sequence[_Part], words: set[str], first: Function
-    ) -> _Names | None:
-        """Find the words that all keys of a function share and another one has not."""
-        new = fresh("name", set(words))
-        found: set[tuple[str, ...]] = set()
-        texts: dict[_Part, str] = {}
-        for part in parts:
-            front, names, back = _differing(part.keys)
-            found.add(names)
-            key = f"f{quote(f'{front}{{{new}}}{back}')}" if front or back else new
-            texts[part] = f"{part.holder}[{key}]"
-        if len(found) != 1:
-            return None
-        return cls(found.pop(), texts, new, [*names_of_parameters(first), new])
-
-    def arguments(
-        self, arguments: Sequence[Span], position: int, _: Parsed
-    ) -> Sequence[str | Span]:
-        """Return what a call passes to the function at a position."""
-        return [*arguments, quote(self.names[position])]
 
 
 def is_path(text: str) -> bool:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from untrace.lifting.heads import Parameters, n_plain, plain_head
+from untrace.lifting.heads import n_plain, plain_head
 from untrace.lifting.printing import Function
 from untrace.lifting.recorded.numbers.number_texts import is_rest
+from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for
 from untrace.lifting.recorded.unify.argument_names import argument_name
 from untrace.lifting.recorded.unify.calls import is_mentioned, mentions, rewrite_calls
 from untrace.lifting.recorded.unify.names import (
@@ -23,7 +24,6 @@ from untrace.lifting.recorded.unify.names import (
     has_special,
     names_of_parameters,
     rename,
-    stem_of,
 )
 from untrace.lifting.recorded.unify.places import (
     Number,
@@ -36,7 +36,6 @@ from untrace.lifting.recorded.unify.places import (
 )
 from untrace.optional import gives, optional
 from untrace.syntax.parsed import Parsed, Span
-from untrace.syntax.text import is_comment
 
 # Characters of the statements that are shared, unless the program passed the numbers; of
 # those for each number where there are more than two.
@@ -67,21 +66,11 @@ class Merged:
     front: int
 
 
-Likeness = tuple[str, Parameters, tuple[str, ...], tuple[str, ...]]
-"""What functions share that differ in numbers at most; their name comes first."""
-
-
 def likeness(function: Function) -> Likeness:
     """Return what functions share that differ in numbers at most."""
     body = body_of(function)
-    blank = body.edited(edits_of(body, dict.fromkeys(numbers_of(function), "0")))
-    lines = [line for line in blank.split("\n") if not is_comment(line)]
-    return (
-        stem_of(function.name),
-        function.parameters,
-        (*function.decorators,),
-        (*lines,),
-    )
+    blank = dict.fromkeys(numbers_of(function), "0")
+    return alike_but_for(function, edits_of(body, blank))
 
 
 @optional(gives(None))
@@ -184,7 +173,9 @@ def _may_be_given(
         return False
     length = len("".join(first.lines))
     limit = max(MAX_NUMBERS, min(MAX_MORE_NUMBERS, length // MIN_LENGTH))
-    if len(kinds) > limit or (first.decorators and kinds and has_special(first)):
+    if len({*kinds} - in_keys) > limit or (
+        first.decorators and kinds and has_special(first)
+    ):
         return False
     if any(not _known_name(group, kind) for kind in indices | flags):
         return False

@@ -21,7 +21,7 @@ from untrace.syntax.parsed import NUMBERS, Edit, Parsed
 from untrace.syntax.text import quote
 
 _IN_KEY = re.compile(r"(?<!\d)(0|[1-9]\d*)(?!\d)")
-_WORD = re.compile(r"(?![-.]?\d)[ -~]{1,40}")
+_WORD = re.compile(r"(?![-.]?\d[\d_.e+-]*\Z)[ -~]{1,80}")
 _PLAIN = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Await)
 """What an operator binds more tightly in than `1 - x` does."""
 
@@ -38,8 +38,10 @@ def numbers_in(word: str) -> list[str]:
 def is_word(text: str) -> bool:
     """Whether a short text is a word, a mode or the like, and no number.
 
-    >>> is_word("enc"), is_word("layer_0"), is_word("ij,jk->ik"), is_word("-1")
-    (True, True, True, False)
+    >>> is_word("enc"), is_word("layer_0"), is_word("ij,jk->ik"), is_word("2_conv")
+    (True, True, True, True)
+    >>> is_word("-1"), is_word("1e-05"), is_word("True")
+    (False, False, False)
     """
     return _WORD.fullmatch(text) is not None and text not in ("True", "False")
 

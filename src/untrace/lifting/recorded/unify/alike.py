@@ -1,0 +1,29 @@
+"""What functions share that are alike: all but what stands in some places of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from untrace.lifting.heads import Parameters
+from untrace.lifting.printing import Function
+from untrace.lifting.recorded.unify.names import body_of, stem_of
+from untrace.syntax.parsed import Edit
+from untrace.syntax.text import is_comment
+
+Likeness = tuple[str, Parameters, tuple[str, ...], tuple[str, ...]]
+"""What functions share; their name comes first, then their heads, and their lines."""
+
+
+def alike_but_for(function: Function, holes: Iterable[Edit]) -> Likeness:
+    """Return what a function shares with those that differ from it in some places.
+
+    Comments do not matter.
+
+    Args:
+      function: The function.
+      holes: The places, and what stands there in all of them.
+    """
+    lines = body_of(function).edited(holes).split("\n")
+    lines = [line for line in lines if not is_comment(line)]
+    stem, head = stem_of(function.name), tuple(function.decorators)
+    return stem, function.parameters, head, tuple(lines)
