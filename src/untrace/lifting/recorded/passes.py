@@ -126,7 +126,8 @@ def open_main(module: Module) -> None:
     program = module.program
     if program.is_one_call:
         jit = program.home_term(("jax", "jit")).render()
-        module.main = opened(module.main, program.lifter.functions, jit)
+        functions = program.lifter.functions
+        module.main = opened(module.main, functions, program.drafts, jit)
 
 
 def unify(module: Module) -> None:

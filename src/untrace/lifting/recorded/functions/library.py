@@ -197,14 +197,14 @@ def used_functions(
 
     A derivative rule is needed by the function that it is defined for, below the rule.
     """
-    words = _words(main, drafts)
+    words = names_in(main, drafts)
     rest, n_rest = list(functions), -1
     while len(rest) != n_rest:
         n_rest = len(rest)
         for function in rest[::-1]:
             if function.name in words or words & _defined_for(function):
                 rest.remove(function)
-                words |= _words(function, drafts)
+                words |= names_in(function, drafts)
     return [function for function in functions if function not in rest]
 
 
@@ -213,7 +213,7 @@ def _defined_for(function: Function) -> set[str]:
     return {line.partition(".")[0] for line in function.after if line}
 
 
-def _words(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
+def names_in(function: Function, drafts: Mapping[Function, Draft]) -> set[str]:
     """List the names in a function, but for locals, where it has a tree."""
     draft = drafts.get(function)
     if draft is None:  # it is written from its equations

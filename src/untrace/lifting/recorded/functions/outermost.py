@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.calls import is_mentioned
-from untrace.lifting.recorded.unify.names import body_of
+from untrace.lifting.recorded.functions.library import names_in
+from untrace.lifting.recorded.terms import CALL, Global, Group, Term
+from untrace.lifting.recorded.tree import Draft
 from untrace.optional import optional, unchanged
 
 
 @optional(unchanged)
-def opened(main: Function, functions: list[Function], jit: str) -> Function:
+def opened(
+    main: Function,
+    functions: list[Function],
+    drafts: Mapping[Function, Draft],
+    jit: str,
+) -> Function:
     """Return the main function with the text of the one that it only calls, if it does.
 
     Args:
       main: The main function.
       functions: The others; that one is taken out.
+      drafts: The trees of them.
       jit: What `jax.jit` is called in the file.
     """
-    if len(main.lines) != 1 or main.after:
+    inner, makers = _only_call(drafts[main])
+    if len(main.lines) != 1 or main.after or not {*makers} <= {jit}:
         return main
-    called, maker, given = _only_call(main)
-    if maker not in ("", jit):
+    if inner not in functions or inner.after or main.parameters != inner.parameters:
         return main
-    inner = next((f for f in functions if f.name == called), None)
-    if inner is None or inner.after or inner.parameters != plain_head(*given):
-        return main
-    named = frozenset({inner.name})
-    is_named = any(is_mentioned(one, named) for one in functions)
-    if main.parameters != inner.parameters or is_named:
+    if any(inner.name in names_in(one, drafts) for one in functions):
         return main
     functions.remove(inner)
-    decorators = [*main.decorators, *filter(None, [maker]), *inner.decorators]
+    decorators = [*main.decorators, *makers, *inner.decorators]
     taken = {function.name for function in functions}
     name = main.name if main.names[0] in taken else main.names[0]
     return replace(
@@ -43,24 +43,25 @@ def opened(main: Function, functions: list[Function], jit: str) -> Function:
     )
 
 
-def _only_call(main: Function) -> tuple[str, str, Sequence[str]]:
-    """Return the function that is called with variables alone, what makes it, and these.
+def _only_call(draft: Draft) -> tuple[Function | None, list[str]]:
+    """Return the function that is called with all parameters alone, and what makes it.
 
-    The text `return f(x, y)` has no maker, `return jax.jit(f)(x, y)` has one.
+    `return f(x, y)` has no maker, `return jax.jit(f)(x, y)` has one.
     """
-    body = body_of(main)
-    match body.nodes[0]:
-        case ast.Return(value=ast.Call(func=function, args=args, keywords=[])):
-            pass
+    result = Term() if draft.result is None else draft.result.opened()
+    match result.parts:
+        case [Global() as called, Group() as passed]:
+            makers: list[str] = []
+        case [
+            Global() as maker,
+            Group(items=[Term(parts=[called])]),
+            Group() as passed,
+        ]:
+            makers = [maker.text]
         case _:
-            return "", "", ()
-    given = [one.id for one in args if isinstance(one, ast.Name)]
-    if len(given) < len(args):
-        return "", "", ()
-    match function:
-        case ast.Name(id=name):
-            return name, "", given
-        case ast.Call(func=maker, args=[ast.Name(id=name)], keywords=[]):
-            return name, body.source(maker), given
-        case _:
-            return "", "", ()
+            return None, []
+    refs = [item.ref and item.ref.resolved() for item in passed.items]
+    given = [ref and not ref.path and ref.name for ref in refs]
+    is_all = passed.kind == CALL and given == [one.name for one in draft.parameters]
+    function = called.symbol if isinstance(called, Global) and is_all else None
+    return (function if isinstance(function, Function) else None), makers
