@@ -126,14 +126,18 @@ class Function(Subject):
 
     def rewrite(self, text: Callable[[str], str]) -> None:
         """Write all of it anew, but for its head."""
-        self.lines = text("\n".join(self.lines)).split("\n")
+        self.lines = _rewritten(self.lines, text)
         self.decorators = [*map(text, self.decorators)]
-        self.after = text("\n".join(self.after)).split("\n") if self.after else []
+        self.after = _rewritten(self.after, text)
 
     def _head(self) -> str:
         head = f"def {self.name}{self.signature or f'({head_text(self.parameters)})'}:"
         line = f"{head}  {comment(self.comment)}"
         return line if self.comment and len(line) <= MAX_HEAD else head
+
+
+def _rewritten(lines: list[str], text: Callable[[str], str]) -> list[str]:
+    return text("\n".join(lines)).split("\n") if lines else []
 
 
 def with_docstrings(lines: Sequence[str], docs: Mapping[str, str]) -> list[str]:

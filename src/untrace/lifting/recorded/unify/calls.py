@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Sequence
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.names import text_of
 from untrace.syntax.parsed import Edit, Parsed, Span, parsed
 
 Argument = str | Span
@@ -52,19 +51,21 @@ def rewritten(text: str, names: frozenset[str], change: Change) -> str | None:
 def rewrite_calls(
     users: Sequence[Function], names: frozenset[str], change: Change
 ) -> bool:
-    """Change the calls of functions in the statements of others.
+    """Change the calls of functions in others.
 
     Returns:
       Whether that was possible: no function is used in any other way. Nothing is changed
       if not.
     """
-    bodies = [rewritten(text_of(user), names, change) for user in users]
-    heads = [[*user.decorators, "\n".join(user.after)] for user in users]
-    if None in bodies or any(mentions(t, names) for head in heads for t in head):
-        return False
-    for user, body in zip(users, bodies):
-        if body is not None and user.lines:
-            user.lines = body.split("\n")
+    new: dict[str, str] = {}
+    for user in users:
+        for text in user.texts():
+            changed = rewritten(text, names, change)
+            if changed is None:
+                return False
+            new[text] = changed
+    for user in users:
+        user.rewrite(new.__getitem__)
     return True
 
 

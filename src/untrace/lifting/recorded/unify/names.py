@@ -41,21 +41,15 @@ def body_of(function: Function) -> Parsed:
 
 def rename(functions: Sequence[Function], old: str, new: str) -> None:
     """Let functions refer to one by another name."""
+
+    def renamed(text: str) -> str:
+        if old not in text:
+            return text
+        read = parsed(text)
+        return read.edited(renaming(read, frozenset({old}), new))
+
     for function in functions:
-        function.lines = _renamed("\n".join(function.lines), old, new)
-        function.after = _renamed("\n".join(function.after), old, new)
-        function.decorators = [
-            line for one in function.decorators for line in _renamed(one, old, new)
-        ]
-
-
-def _renamed(text: str, old: str, new: str) -> list[str]:
-    if not text:
-        return []
-    if old not in text:
-        return text.split("\n")
-    read = parsed(text)
-    return read.edited(renaming(read, frozenset({old}), new)).split("\n")
+        function.rewrite(renamed)
 
 
 def renaming(text: Parsed, names: frozenset[str], new: str) -> list[Edit]:

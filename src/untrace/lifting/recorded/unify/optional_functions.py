@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from untrace.lifting.heads import Parameter
 from untrace.lifting.printing import INDENT, Function
-from untrace.lifting.recorded.unify.calls import rewrite_calls, rewritten
+from untrace.lifting.recorded.unify.calls import rewrite_calls
 from untrace.lifting.recorded.unify.keys import alike
 from untrace.lifting.recorded.unify.names import (
     body_of,
@@ -158,22 +158,7 @@ def _rewrite_calls(
         named = [f"{name}={text.text[start:stop]}" for name, (start, stop) in later]
         return full.name, [*arguments[:n_before], *named]
 
-    new: dict[str, str] = {}
-    for user in users:
-        for text in user.texts():
-            changed = rewritten(text, frozenset({plain.name}), change)
-            if changed is None:
-                return False
-            new[text] = changed
-    for user in users:
-        user.lines = _lines(new, user.lines)
-        user.after = _lines(new, user.after)
-        user.decorators = [new[one] for one in user.decorators]
-    return True
-
-
-def _lines(new: Mapping[str, str], lines: Sequence[str]) -> list[str]:
-    return new["\n".join(lines)].split("\n") if lines else []
+    return rewrite_calls(users, frozenset({plain.name}), change)
 
 
 def _use(lines: Sequence[str], name: str) -> _Use | None:
