@@ -155,3 +155,15 @@ def test_a_loop_is_not_left_without_statements():
 
     source = untrace.source(net)(X, X)
     assert source.report.strength == "identical", str(source.report)
+
+
+def test_calls_in_arguments_that_are_passed_by_name_are_of_the_same_function():
+    def net(x, scale, bias):
+        x = norm(x, scale=scale, bias=bias)
+        x = norm(x, bias=norm(x * 2, bias=bias))
+        return norm(x, bias=norm(x * 2, scale=scale))
+
+    source = untrace.source(net)(X, X[0], X[1])
+    text = str(source)
+    assert source.report.strength == "identical" and "equations:" not in text, text
+    assert "norm(x, bias=norm(x * 2, bias=bias))" in text

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from untrace.lifting.printing import Function
 from untrace.syntax.parsed import Edit, Parsed, Span, parsed
 
-Argument = str | Span
+
+class Named(NamedTuple):
+    """An argument that a call has, which is passed by name then."""
+
+    name: str
+    span: Span
+
+
+Argument = str | Span | Named
 """Text, or an argument that a call has, by its place."""
 
 Change = Callable[[str, Sequence[Span], Parsed], tuple[str, Sequence[Argument]] | None]
@@ -43,8 +52,11 @@ def rewritten(text: str, names: frozenset[str], change: Change) -> str | None:
         if changed is None:
             return None
         name, arguments = changed
-        commas = [piece for one in arguments for piece in (", ", one)]
-        edits.append(Edit(read.span(call), (f"{name}(", *commas[1:], ")")))
+        pieces: list[str | Span] = []
+        for one in arguments:
+            is_named = isinstance(one, Named)
+            pieces += [", ", f"{one.name}=", one.span] if is_named else [", ", one]
+        edits.append(Edit(read.span(call), (f"{name}(", *pieces[1:], ")")))
     return read.edited(edits)
 
 

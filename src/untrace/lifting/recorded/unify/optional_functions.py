@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from untrace.lifting.heads import Parameter
 from untrace.lifting.printing import INDENT, Function
-from untrace.lifting.recorded.unify.calls import rewrite_calls
+from untrace.lifting.recorded.unify.calls import Argument, Named, rewrite_calls
 from untrace.lifting.recorded.unify.keys import alike
 from untrace.lifting.recorded.unify.names import (
     body_of,
@@ -153,10 +153,9 @@ def _rewrite_calls(
 
     def change(
         _: str, arguments: Sequence[Span], text: Parsed
-    ) -> tuple[str, Sequence[str | Span]] | None:
-        later = zip(shared[n_before:], arguments[n_before:])
-        named = [f"{name}={text.text[start:stop]}" for name, (start, stop) in later]
-        return full.name, [*arguments[:n_before], *named]
+    ) -> tuple[str, Sequence[Argument]]:
+        later = map(Named, shared[n_before:], arguments[n_before:])
+        return full.name, [*arguments[:n_before], *later]
 
     return rewrite_calls(users, frozenset({plain.name}), change)
 
