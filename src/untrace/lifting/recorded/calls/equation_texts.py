@@ -22,7 +22,6 @@ from untrace.lifting.recorded.terms import (
     Global,
     Group,
     Lead,
-    Literal,
     Part,
     Term,
     placed,
@@ -137,9 +136,7 @@ class _Reader:
         inner = [] if isinstance(node, ast.JoinedStr) else [*_placed_in(node)]
         for child in sorted(inner, key=self._read.span):
             start, end = self._read.span(child)
-            made = self.parts(child, ATOM)
-            texts = [one.text if type(one) is Literal else one for one in made]
-            found += [self._read.text[position:start], *texts]
+            found += [self._read.text[position:start], *self.parts(child, ATOM)]
             position = end
         return merged([*found, self._read.text[position:stop]])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.alike import Likeness
+from untrace.lifting.recorded.unify.alike import Likeness, grouped
 from untrace.lifting.recorded.unify.copies import share_heads, share_names
 from untrace.lifting.recorded.unify.keys import alike_but_for_keys, give_parts
 from untrace.lifting.recorded.unify.names import by_stem, close_gaps, stem_of
@@ -66,15 +66,11 @@ def _merge_groups(
     takes_copies: bool = False,
 ) -> set[str]:
     """Merge functions that differ in numbers, or in nothing if copies are taken, too."""
-    stems = [stem_of(function.name) for function in functions]
-    groups: dict[Likeness, list[Function]] = {}
-    for function, stem in zip([*functions], stems):
-        if not function.after and stems.count(stem) > 1 and may_merge(stem):
-            groups.setdefault(likeness(function), []).append(function)
     merged: set[str] = set()
-    for group in groups.values():
+    able = [one for one in functions if may_merge(stem_of(one.name))]
+    for group in grouped(able, likeness):
         n_texts = len({tuple(function.lines) for function in group})
-        if n_texts > 1 or (takes_copies and len(group) > 1):
+        if n_texts > 1 or takes_copies:
             key = likeness(group[0])  # other groups are called by one name by now
             made = merge_numbers(group, functions, main)
             if made is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from untrace.lifting.heads import Parameters
 from untrace.lifting.printing import Function
@@ -12,6 +13,22 @@ from untrace.syntax.text import is_comment
 
 Likeness = tuple[str, Parameters, tuple[str, ...], tuple[str, ...]]
 """What functions share; their name comes first, then their heads, and their lines."""
+
+
+def grouped(
+    functions: Iterable[Function], form: Callable[[Function], object]
+) -> list[list[Function]]:
+    """Return the functions of one name, where there are several, that have one form.
+
+    Those that others are written below, such as rules, are left out.
+    """
+    able = [one for one in functions if not one.after]
+    counts = Counter(stem_of(one.name) for one in able)
+    groups: dict[object, list[Function]] = {}
+    for one in able:
+        if counts[stem := stem_of(one.name)] > 1:
+            groups.setdefault((stem, form(one)), []).append(one)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def alike_but_for(function: Function, holes: Iterable[Edit]) -> Likeness:

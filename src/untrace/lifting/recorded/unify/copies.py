@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from untrace.lifting.heads import Parameter, Parameters
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for
+from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for, grouped
 from untrace.lifting.recorded.unify.names import (
     body_of,
     has_special,
@@ -37,12 +37,8 @@ def share_names(
 
     That one, as it is, is added to `renamed`, by what tells another of them.
     """
-    stems = [stem_of(function.name) for function in functions]
-    groups: dict[object, list[Function]] = {}
-    for function, stem in zip(functions, stems):
-        if stems.count(stem) > 1 and not (function.after or has_special(function)):
-            groups.setdefault(_form(function), []).append(function)
-    for group in groups.values():
+    plain = [one for one in functions if not has_special(one)]
+    for group in grouped(plain, _form):
         best = min(group, key=_n_vague)
         for one in group:
             if one.parameters == best.parameters and one.lines == best.lines:
@@ -58,17 +54,16 @@ def share_heads(functions: Sequence[Function]) -> None:
     A call that left some out and one that gave them make two functions, of which either
     could serve for both.
     """
-    groups: dict[object, list[Function]] = {}
-    for function in functions:
-        if not function.after:
-            names = tuple([(one.name, one.stars) for one in function.parameters])
-            form = stem_of(function.name), names, *function.decorators, None
-            groups.setdefault((*form, *function.lines), []).append(function)
-    for group in groups.values():
+    for group in grouped(functions, _but_for_defaults):
         heads = dict.fromkeys([one.parameters for one in group])
         shared = _shared_head([*heads]) if len(heads) > 1 else None
         for one in group if shared else ():
             one.parameters, one.signature = shared or (), ""
+
+
+def _but_for_defaults(function: Function) -> tuple[object, ...]:
+    names = tuple([(one.name, one.stars) for one in function.parameters])
+    return names, tuple(function.decorators), tuple(function.lines)
 
 
 def _shared_head(heads: Sequence[Parameters]) -> Parameters | None:

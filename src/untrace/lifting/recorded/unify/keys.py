@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
-from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for
+from untrace.lifting.recorded.unify.alike import Likeness, alike_but_for, grouped
 from untrace.lifting.recorded.unify.calls import Argument, is_mentioned, rewrite_calls
 from untrace.lifting.recorded.unify.names import (
     body_of,
     fresh,
     has_special,
     names_of_parameters,
-    stem_of,
 )
 from untrace.lifting.recorded.unify.places import is_word, numbers_in
 from untrace.parsing import parse
@@ -86,15 +85,13 @@ def alike_but_for_keys(functions: Sequence[Function]) -> Iterator[list[Function]
     First come those whose other strings are the same, then those that may be given, by
     other names, what their keys differ in.
     """
-    stems = [stem_of(function.name) for function in functions]
-    able = [f for f, stem in zip(functions, stems) if stems.count(stem) > 1]
-    able = [f for f in able if not (f.after or has_special(f))]
+    plain = [one for one in functions if not has_special(one)]
     known: list[list[Function]] = []
     for blanks_strings in (False, True):
-        groups: dict[object, list[Function]] = {}
-        for one in able:
-            groups.setdefault(_likeness(one, blanks_strings), []).append(one)
-        new = [g for g in groups.values() if len(g) > 1 and g not in known]
+        groups = grouped(
+            plain, lambda one, blanks=blanks_strings: _likeness(one, blanks)
+        )
+        new = [group for group in groups if group not in known]
         known += new
         yield from new
 
