@@ -329,3 +329,51 @@ def test_functions_that_call_themselves_are_told_apart_in_finite_time():
     one, two = create(1.5), create(1.5)
     src = untrace.source(lambda x: one(x) + two(x))(np.ones(3, np.float32))
     assert src.report.strength == "identical", str(src.report)
+
+
+class Linear:
+    def __init__(self, name):
+        self._name = name
+
+    def __call__(self, params, x):
+        return x @ params[self._name + "/w"] + params[f"{self._name}/b"]
+
+
+class Block:
+    def __init__(self, prefix):
+        self.up, self.down = Linear(f"{prefix}/up"), Linear(f"{prefix}/down")
+
+    def __call__(self, params, x):
+        return x + self.down(params, jax.nn.gelu(self.up(params, x)))
+
+
+def test_words_that_objects_hold_are_parameters_that_keys_are_made_of():
+    layers = ("up", "down")
+    keys = [
+        f"block_{i}/{layer}/{p}" for i in range(3) for layer in layers for p in "wb"
+    ]
+
+    def model(params, x):
+        for i in range(3):
+            x = Block(f"block_{i}")(params, x)
+        return x
+
+    text = recover(model, dict.fromkeys(keys, np.eye(4)), np.eye(4))
+    assert text.count("def linear") == 1 and text.count("def block") == 1, text
+    assert 'return x @ params[f"{name}/w"] + params[f"{name}/b"]' in text
+    assert 'f"{name}/up"' in text and 'block(params, x, "block_2")' in text
+
+
+class Product:
+    def __init__(self, axes):
+        self.axes = axes
+
+    def __call__(self, x):
+        y = jnp.einsum(self.axes, x, jnp.sin(x))
+        return jnp.tanh(y) * jnp.cos(y)
+
+
+def test_words_that_objects_hold_are_parameters_where_they_stand():
+    text = recover(lambda x: Product("ij,jk->ik")(Product("ij,kj->ik")(x)), X[:, :3])
+    assert "def product(x, axes):" in text, text
+    assert 'product(product(x, "ij,kj->ik"), "ij,jk->ik")' in text

@@ -1,4 +1,4 @@
-"""The keys that the program makes of what its parameters hold: `params[f"layer{name}_w"]`."""
+"""The keys that the program makes of what it was given: `params[f"layer{name}_w"]`, `f"{self.name}.w"`."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def _parts(node: ast.expr) -> Iterator[ast.Constant | ast.Name | None]:
         case ast.JoinedStr(values=values):
             for value in values:
                 yield from _parts(value)
-        case ast.FormattedValue(
-            value=ast.Name() as name, conversion=-1, format_spec=None
-        ):
-            yield name
+        case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+            yield from _parts(value)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             yield from _parts(left)
             yield from _parts(right)
         case ast.Constant(value=str()) | ast.Name():
             yield node
+        case ast.Attribute(value=ast.Name(), attr=name):
+            yield ast.Name(name.strip("_"))
         case _:
             yield None

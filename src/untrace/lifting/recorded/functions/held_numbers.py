@@ -35,7 +35,7 @@ def held_by(
     return {
         "numbers": numbers,
         "integers": _integers(body, program),
-        "key_parts": _key_parts(body, numbers),
+        "key_parts": _key_parts(body, numbers, program),
     }
 
 
@@ -51,9 +51,7 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
     So are attributes and variables around that hold others in other runs. The number in
     a text that is no word, as it is too long, is called after the loop that it counts in.
     """
-    found = held_values(body, program.plan.differing)
-    given = [(name.strip("_"), value) for name, value in found.items()]
-    given += body.parameters.items()
+    given = _given(body, program)
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
     texts = {n: v for n, v in given if type(v) is str}
     held |= {n: v for n, v in texts.items() if is_word(v)}
@@ -63,7 +61,7 @@ def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
         for name, value in turn
         if isinstance(name, str) and type(value) is int and str(value) in words
     }
-    names = by_value(held) | by_value(of_loops)
+    names = by_value(of_loops) | by_value(held)
     return {value: identifier(name) for value, name in names.items()}
 
 
@@ -83,11 +81,30 @@ def _integers(body: Body, program: Program) -> dict[str, str]:
     return own | {n: min(v) for n, v in inner.items() if len(v) == 1 and n not in own}
 
 
-def _key_parts(body: Body, numbers: Mapping[str, str]) -> dict[str, KeyParts]:
-    """Return the keys that are made of integers and words that parameters held."""
+def _given(body: Body, program: Program) -> list[tuple[str, Any]]:
+    """Return what a run finds around it, and what its parameters hold.
+
+    Of the words around it that may be keys of anything those count that it makes keys of.
+    """
+    found = held_values(body, program.plan.differing)
+    held = {name.strip("_"): value for name, value in found.items()}
+    made = made_keys(body.code, held).values()
+    words = {text for parts in made for _, text in parts}
+    given = [
+        (name, value)
+        for name, value in held.items()
+        if type(value) is not str or value in words or not value.isidentifier()
+    ]
+    return [*given, *body.parameters.items()]
+
+
+def _key_parts(
+    body: Body, numbers: Mapping[str, str], program: Program
+) -> dict[str, KeyParts]:
+    """Return the keys that are made of integers and words that a run was given or found."""
     held = {
         name: value
-        for name, value in body.parameters.items()
+        for name, value in _given(body, program)
         if type(value) in (str, int) and str(value) in numbers
     }
     return made_keys(body.code, held)

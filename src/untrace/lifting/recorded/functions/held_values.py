@@ -1,4 +1,4 @@
-"""What a function of the user finds in its object or in its closure: functions and numbers.
+"""What a function of the user finds in its object or in its closure: functions, numbers, words.
 
 `Dense(64, act=jax.nn.relu)` and `Dense(10)` run the same code, which calls `self.act`. Where
 the runs of a function differ in such values, these are parameters of it, named after the
@@ -47,7 +47,7 @@ def held_values(run: Body, differing: Mapping[Held, bool]) -> dict[str, Any]:
 
 
 def _held(run: Body) -> Mapping[str, Any]:
-    """Return the functions and numbers that a run may read as attributes and variables.
+    """Return the functions, numbers and texts that a run may read, by their names.
 
     The values are None where there is none; what is not read is left out, and what two
     objects call alike.
@@ -76,7 +76,7 @@ def _attributes(owner: Any) -> Mapping[str, Any]:
 
 
 def _may_differ(value: Any) -> bool:
-    return value is None or type(value) in _NUMBERS or is_function(value)
+    return value is None or type(value) in (*_NUMBERS, str) or is_function(value)
 
 
 def _mark(value: Any, seen: dict[int, int] | None = None) -> Any:

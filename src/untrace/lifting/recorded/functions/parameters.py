@@ -207,7 +207,7 @@ def _held_parameters(body: Body, writer: Writer) -> list[tuple[Name, Any]]:
         hint = word.strip("_")
         if type(value) in (int, float):
             made.append((_number_parameter(hint, value, writer), value))
-        elif is_passed(value, word, body.code, plan):
+        elif type(value) is not str and is_passed(value, word, body.code, plan):
             name = Name(identifier(hint), True, is_parameter=True)
             writer.give(value, name)
             made.append((name, value))

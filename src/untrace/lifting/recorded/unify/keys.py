@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from untrace.lifting.heads import plain_head
 from untrace.lifting.printing import Function
@@ -41,42 +42,46 @@ class _Part:
     keys: tuple[str, ...]
 
 
+class _Read(NamedTuple):
+    """A part of a parameter where it is read: `params["w"]`."""
+
+    node: ast.AST
+    holder: str
+    key: ast.Constant
+
+
 @dataclass(frozen=True, slots=True)
 class _Strings:
     """The strings of a function.
 
     Attributes:
-      keys: Parts of its parameters, `params["w"]`, in order.
-      others: All that are none, in order.
+      read: Parts of its parameters, in order.
+      others: The strings that are no keys of these, in order.
+      handed_on: Those of them that functions of the module are given.
     """
 
-    keys: tuple[ast.Subscript, ...]
-    others: tuple[ast.Constant, ...]
+    read: Sequence[_Read]
+    others: Sequence[ast.Constant]
+    handed_on: Sequence[ast.Constant]
 
 
 def _strings(function: Function) -> _Strings:
-    body, parameters = body_of(function), frozenset(names_of_parameters(function))
-    keys = [n for n in body.nodes if isinstance(n, ast.Subscript) and _is_key(n)]
-    keys = [key for key in keys if _holder(key) in parameters]
-    taken = {key.slice for key in keys}
-    return _Strings(tuple(keys), tuple(s for s in body.strings() if s not in taken))
-
-
-def _is_key(node: ast.Subscript) -> bool:
-    """Whether a subscript takes a part of a variable by a string without braces."""
-    is_read = isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)
-    return is_read and type(_key(node)) is str and _BRACES.isdisjoint(_key(node))
-
-
-def _holder(node: ast.Subscript) -> str:
-    assert isinstance(node.value, ast.Name)
-    return node.value.id
-
-
-def _key(node: ast.Subscript) -> str:
-    assert isinstance(node.slice, ast.Constant)
-    key = node.slice.value
-    return key  # type: ignore[return-value]
+    body, parameters = body_of(function), names_of_parameters(function)
+    read: list[_Read] = []
+    handed_on: list[ast.Constant] = []
+    for node in body.nodes:
+        match node:
+            case ast.Subscript(ast.Name(name), ast.Constant(str(text)) as key):
+                if name in parameters and _BRACES.isdisjoint(text):
+                    read.append(_Read(node, name, key))
+            case ast.Call(ast.Name(), arguments):
+                texts = [one for one in arguments if isinstance(one, ast.Constant)]
+                handed_on += [one for one in texts if type(one.value) is str]
+            case _:
+                pass
+    keys = {one.key for one in read}
+    others = [one for one in body.strings() if one not in keys]
+    return _Strings(read, others, [one for one in others if one in handed_on])
 
 
 def alike_but_for_keys(functions: Sequence[Function]) -> Iterator[list[Function]]:
@@ -103,10 +108,11 @@ def alike(one: Function, other: Function) -> bool:
 
 def _likeness(function: Function, blanks_strings: bool) -> Likeness:
     body, strings = body_of(function), _strings(function)
-    blank: list[ast.expr] = [key.slice for key in strings.keys]
+    blank = [one.key for one in strings.read]
     if blanks_strings:
-        words = {word for key in strings.keys for word in _words(_key(key))}
+        words = {word for key in blank for word in _words(str(key.value))}
         blank += [one for one in strings.others if one.value in words]
+        blank += [one for one in strings.handed_on if one not in blank]
     blank += body.numbers()
     return alike_but_for(function, [replaced(body.span(node), "0") for node in blank])
 
@@ -130,36 +136,41 @@ def give_parts(
       functions then, which differ in nothing else.
     """
     strings = [_strings(function) for function in group]
-    rows = [[(_holder(key), _key(key)) for key in one.keys] for one in strings]
-    keys = [
-        _Part(column[0][0], tuple([key for _, key in column]))
-        for column in zip(*rows, strict=True)
-    ]
+    rows = zip(*[one.read for one in strings], strict=True)
+    keys = [_Part(row[0].holder, _values([one.key for one in row])) for row in rows]
     columns = list(zip(*[one.others for one in strings], strict=True))
-    others = [tuple([str(one.value) for one in column]) for column in columns]
-    differing = [column for column in others if len(set(column)) > 1]
+    differing = {c[0]: _values(c) for c in columns if len({*_values(c)}) > 1}
     parts = [part for part in dict.fromkeys(keys) if len(set(part.keys)) > 1]
-    if not parts:
-        return False
-    if len(parts) <= MAX_PARTS and not differing:
+    if parts and len(parts) <= MAX_PARTS and not differing:
         return _pass_parts(group, functions, keys, parts)
-    return makes_keys and _tell_words(group, [part.keys for part in keys], differing)
+    handed_on = list(zip(*[one.handed_on for one in strings], strict=True))
+    made = [*[part.keys for part in keys], *map(_values, handed_on)]
+    rest = [differing[one] for one in differing if one not in strings[0].handed_on]
+    return makes_keys and _tell_words(group, made, rest, bool(parts))
+
+
+def _values(strings: Sequence[ast.Constant]) -> tuple[str, ...]:
+    return tuple([str(one.value) for one in strings])
 
 
 def _tell_words(
     group: Sequence[Function],
     keys: Sequence[tuple[str, ...]],
     strings: Sequence[tuple[str, ...]],
+    are_read: bool,
 ) -> bool:
     """Let functions tell the words that all their keys differ in, as if these were given.
 
-    Strings that differ, which functions that are called are given, have to be these.
+    Other strings that differ have to be these words. Words that no key is read by have to
+    be parts of others: they may be modes, or the like.
     """
     split = {column: _differing(column) for column in keys if len(set(column)) > 1}
     found = {words for _, words, _ in split.values()}
     if len(found) != 1 or not found.issuperset(strings):
         return False
     (words,) = found
+    if not (are_read or split.keys() - found):
+        return False
     if not all(is_word(word) or word in numbers_in(word) for word in words):
         return False
     for i, (function, word) in enumerate(zip(group, words)):
@@ -218,8 +229,8 @@ def _pass_parts(
         head += [own] if own in kept else []
         head += [text for part, text in texts.items() if part.holder == own]
     for function, body in zip(group, bodies):
-        nodes = zip(_strings(function).keys, keys)
-        edits = [replaced(body.span(n), texts[k]) for n, k in nodes if k in texts]
+        read = zip(_strings(function).read, keys)
+        edits = [replaced(body.span(r.node), texts[k]) for r, k in read if k in texts]
         function.lines = body.edited(edits).split("\n")
         function.parameters = plain_head(*head)
         function.comment = function.signature = ""
