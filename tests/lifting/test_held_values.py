@@ -377,3 +377,30 @@ def test_words_that_objects_hold_are_parameters_where_they_stand():
     text = recover(lambda x: Product("ij,jk->ik")(Product("ij,kj->ik")(x)), X[:, :3])
     assert "def product(x, axes):" in text, text
     assert 'product(product(x, "ij,kj->ik"), "ij,jk->ik")' in text
+
+
+@dataclass
+class Config:
+    name: str
+    power: int
+
+
+@dataclass
+class Configured:
+    config: Config
+
+    def __call__(self, params, x):
+        w, b = params[f"{self.config.name}.w"], params[self.config.name + ".b"]
+        return jnp.tanh(x @ w) ** self.config.power + b * jnp.sin(x)
+
+
+def test_what_settings_of_objects_hold_is_found_there():
+    def model(params, x):
+        for i in range(1, 4):
+            x = Configured(Config(f"layer_{i}", i))(params, x)
+        return x
+
+    params = {f"layer_{i}.{p}": np.eye(4) for i in range(1, 4) for p in "wb"}
+    text = recover(model, params, np.eye(4))
+    assert text.count("def configured") == 1, text
+    assert ".w" in text and "** power" in text and "for " in text

@@ -87,7 +87,7 @@ def _parts(node: ast.expr) -> Iterator[ast.Constant | ast.Name | None]:
             yield from _parts(right)
         case ast.Constant(value=str()) | ast.Name():
             yield node
-        case ast.Attribute(value=ast.Name(), attr=name):
+        case ast.Attribute(attr=name):
             yield ast.Name(name.strip("_"))
         case _:
             yield None

@@ -16,6 +16,9 @@ from untrace.recovery.made_keys import KeyParts, made_keys
 from untrace.recovery.record import Body, Turn
 from untrace.syntax.names import identifier
 
+Given = list[tuple[str, Any]]
+"""What a run was given or finds around it, by names, some of which come twice."""
+
 
 def held_by(
     body: Body, turn: Turn, program: Program, is_static: bool = False
@@ -24,7 +27,8 @@ def held_by(
 
     Where its numbers are static, floats are among them; elsewhere they are arguments.
     """
-    numbers = _numbers(body, turn, program)
+    given = _given(body, program)
+    numbers = _numbers(given, turn)
     if is_static:
         floats = {
             name: spell_float(value)
@@ -35,7 +39,7 @@ def held_by(
     return {
         "numbers": numbers,
         "integers": _integers(body, program),
-        "key_parts": _key_parts(body, numbers, program),
+        "key_parts": _key_parts(body, given, numbers),
     }
 
 
@@ -45,13 +49,12 @@ def by_value(held: Mapping[str, str]) -> dict[str, str]:
     return {value: name for name, value in held.items() if values.count(value) == 1}
 
 
-def _numbers(body: Body, turn: Turn, program: Program) -> dict[str, str]:
+def _numbers(given: Given, turn: Turn) -> dict[str, str]:
     """Return the parameters that held integers, bools and words, by what they held.
 
     So are attributes and variables around that hold others in other runs. The number in
     a text that is no word, as it is too long, is called after the loop that it counts in.
     """
-    given = _given(body, program)
     held = {n: str(v) for n, v in given if type(v) in (int, bool)}
     texts = {n: v for n, v in given if type(v) is str}
     held |= {n: v for n, v in texts.items() if is_word(v)}
@@ -81,7 +84,7 @@ def _integers(body: Body, program: Program) -> dict[str, str]:
     return own | {n: min(v) for n, v in inner.items() if len(v) == 1 and n not in own}
 
 
-def _given(body: Body, program: Program) -> list[tuple[str, Any]]:
+def _given(body: Body, program: Program) -> Given:
     """Return what a run finds around it, and what its parameters hold.
 
     Of the words around it that may be keys of anything those count that it makes keys of.
@@ -99,12 +102,12 @@ def _given(body: Body, program: Program) -> list[tuple[str, Any]]:
 
 
 def _key_parts(
-    body: Body, numbers: Mapping[str, str], program: Program
+    body: Body, given: Given, numbers: Mapping[str, str]
 ) -> dict[str, KeyParts]:
     """Return the keys that are made of integers and words that a run was given or found."""
     held = {
         name: value
-        for name, value in _given(body, program)
+        for name, value in given
         if type(value) in (str, int) and str(value) in numbers
     }
     return made_keys(body.code, held)

@@ -53,12 +53,17 @@ def _held(run: Body) -> Mapping[str, Any]:
     objects call alike.
     """
     held = dict(run.free)
-    for owner in run.parameters.values():
+    owners = [*run.parameters.values()]
+    known = set(map(id, owners))
+    for owner in owners:  # which grows: `self.config.name`
         attributes = _attributes(owner)
         for name in run.code.co_names if attributes else ():
             if name in attributes:
-                is_other = held.get(name, attributes[name]) is not attributes[name]
-                held[name] = _SEVERAL if is_other else attributes[name]
+                value = attributes[name]
+                is_other = held.get(name, value) is not value
+                held[name] = _SEVERAL if is_other else value
+                owners += [value] if id(value) not in known else []
+                known.add(id(value))
     return {name: value for name, value in held.items() if _may_differ(value)}
 
 
