@@ -43,3 +43,46 @@ def test_a_rule_that_raises_for_some_tangents_is_kept_for_others() -> None:
     ((label, error),) = trace_rules(eqn, True, cases_of(eqn, jaxapi.RuleCases())[0])
     assert label == "error" and "no variable" in error
     np.testing.assert_array_equal(jax.grad(along)(X), before)
+
+
+def _counted() -> tuple[Any, list[str]]:
+    ran: list[str] = []
+
+    @jax.custom_vjp
+    def squared(x: Any) -> Any:
+        return x * x
+
+    def forward(x: Any) -> Any:
+        ran.append("forward")
+        return x.value * x.value, x.value
+
+    def backward(x: Any, cotangent: Any) -> Any:
+        ran.append("backward")
+        return (2.0 * x * cotangent,)
+
+    squared.defvjp(forward, backward, symbolic_zeros=True)
+    return squared, ran
+
+
+def test_a_call_that_is_made_again_has_the_traces_of_the_first() -> None:
+    squared, ran = _counted()
+    closed = jax.make_jaxpr(squared)(X)
+    again = jax.make_jaxpr(jaxapi.as_function(closed))(X)
+    both = [each.jaxpr.eqns[0] for each in (closed, again)]
+    texts = [
+        str(trace_rules(eqn, True, cases_of(eqn, jaxapi.RuleCases())[0]))
+        for eqn in both
+    ]
+    assert texts[0] == texts[1]
+    assert ran == ["forward", "backward"]
+
+
+def test_rules_are_traced_once_for_their_cases_and_for_the_proof() -> None:
+    squared, ran = _counted()
+    closed = jax.make_jaxpr(squared)(X)
+    (eqn,) = closed.jaxpr.eqns
+    ((case,),) = jaxapi.RuleCases(closed).find().values()
+    trace_rules(eqn, True, case)
+    assert ran == ["forward", "backward"]
+    jax.grad(lambda x: jnp.sum(jaxapi.as_function(closed)(x)[0]))(X)
+    assert ran == ["forward", "backward"] * 2

@@ -24,7 +24,13 @@ import jax
 from jax._src import linear_util as _lu
 
 from untrace.jaxapi.jaxprs import as_function, close_jaxpr, is_jaxpr, split_jaxpr
-from untrace.jaxapi.rules import ZEROS, asked_rule, forgotten_rules, is_perturbable
+from untrace.jaxapi.rules import (
+    ask_rule,
+    asked_rule,
+    asking,
+    is_perturbable,
+    pull_back,
+)
 from untrace.jaxapi.tracing import trace_flat
 from untrace.objects import closed_over
 
@@ -217,7 +223,7 @@ def _used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
             break
         with contextlib.ExitStack() as stack:
             for params in watch.rules:
-                stack.enter_context(forgotten_rules(params))
+                stack.enter_context(asking(params))
             try:
                 _differentiate(noting, differentiate)
             except Exception:  # rules are the user's code, and some may be missing
@@ -289,7 +295,7 @@ class _Watch:
             if "jvp_jaxpr_fun" in params:
                 params["jvp_jaxpr_fun"] = self._jvp(eqn.params)
             else:
-                forward, backward = self._vjp(eqn.params)
+                forward, backward = self._vjp(eqn)
                 params.update(fwd_jaxpr_thunk=forward, bwd=backward)
         return eqn.replace(params=params)
 
@@ -306,30 +312,27 @@ class _Watch:
         self.cases.setdefault(id(asked_rule(params)), {})[case] = None
 
     def _jvp(self, params: Mapping[str, Any]) -> Any:
-        rule = params["jvp_jaxpr_fun"]
-
         def asked(*zeros: bool) -> Any:
             self._note(params, Case(tuple([not zero for zero in zeros]), ()))
-            return rule.call_wrapped(*zeros)
+            return ask_rule(params, zeros)
 
-        return _like(rule, asked)
+        return _like(asked_rule(params), asked)
 
-    def _vjp(self, params: Mapping[str, Any]) -> tuple[Any, Any]:
-        forward, backward = params["fwd_jaxpr_thunk"], params["bwd"]
+    def _vjp(self, eqn: Any) -> tuple[Any, Any]:
+        params, avals = eqn.params, [var.aval for var in eqn.invars]
         latest: list[Choice] = [()]
 
         def asked_forward(*given: bool) -> Any:
             latest[0] = given
-            return forward.call_wrapped(*given)
+            return ask_rule(params, given)
 
         def asked_backward(*args: Any) -> Any:
-            _, res_tree, _ = params["out_trees"]()
-            cotangents = args[res_tree.num_leaves :]
-            given = tuple([not isinstance(ct, ZEROS) for ct in cotangents])
+            returned, given = pull_back(params, avals, latest[0], args)
             self._note(params, Case(latest[0], given))
-            return backward.call_wrapped(*args)
+            return returned
 
-        return _like(forward, asked_forward), _like(backward, asked_backward)
+        forward = _like(params["fwd_jaxpr_thunk"], asked_forward)
+        return forward, _like(params["bwd"], asked_backward)
 
 
 def codes_behind(rule: Any) -> Iterator[types.CodeType]:

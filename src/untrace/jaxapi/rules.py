@@ -10,7 +10,9 @@ function of a forward rule when a dead result was removed.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
+import weakref
 from collections.abc import (
     Callable,
     Generator,
@@ -20,6 +22,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from itertools import compress
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -30,7 +33,8 @@ from jax._src.interpreters import partial_eval as _pe
 from jax._src.linear_util import WrappedFun
 
 from untrace.jaxapi.avals import short_type
-from untrace.jaxapi.binds import is_full
+from untrace.jaxapi.binds import is_full, outside_traces
+from untrace.jaxapi.evaluation import eval_jaxpr
 from untrace.jaxapi.implementations import library_of
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
@@ -53,7 +57,9 @@ MAX_RULE_REPEATS = 2
 MEMOIZED = inner_code(_pe._memoize, "memoized")
 # Functions of these modules keep traces of rules, and lift rules that were kept.
 _KEEPING = (_pe.__name__, "jax._src.custom_derivatives")
-_LIFTED = inner_code(_custom_derivatives.lift_fwd, "fwd")
+_LIFTED_FORWARD = inner_code(_custom_derivatives.lift_fwd, "fwd")
+_LIFTED = (_LIFTED_FORWARD, inner_code(_custom_derivatives.lift_jvp, "jvp"))
+_CONSTANTS_FIRST: Any = _custom_derivatives._handle_consts_in_bwd
 SMALL_FUNCTION = 12
 """Equations and results of a function small enough to be followed beyond `MAX_RULE_REPEATS`."""
 
@@ -98,7 +104,7 @@ def custom_jvp_rule(
     """
     zeros = tuple([not each for each in given])
     with asking(eqn_params):
-        jaxpr, consts, out_zeros = _Kept(eqn_params).ask(zeros)
+        jaxpr, consts, out_zeros = _Kept(first_call(eqn_params)).ask(zeros)
     return close_jaxpr(jaxpr, consts), list(out_zeros)
 
 
@@ -108,7 +114,19 @@ def asked_rule(params: Mapping[str, Any]) -> Any:
 
 
 _EMPTY = object()
-_Made = TypeVar("_Made")
+_T = TypeVar("_T")
+
+
+class _Made(dict[Hashable, Any]):
+    """What is made of the rules of one call, which keeps the function behind them."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+
+_MADE: weakref.WeakValueDictionary[Hashable, _Made] = weakref.WeakValueDictionary()
+"""By the function behind the rules, the types of the operands and the settings."""
 
 
 class _Kept:
@@ -121,7 +139,6 @@ class _Kept:
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.rule = asked_rule(params)
         self.stores, self._traces, self.n_closed_over = _kept_behind(self.rule)
-        self._is_first = _code(getattr(self.rule, "f", None)) is MEMOIZED
 
     def stored(self) -> list[Any]:
         """What the last rule stored, and `_EMPTY` where there was none."""
@@ -163,16 +180,28 @@ class _Kept:
         self.store(stored)
         return trace
 
-    def once(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return what is made of the rules, once.
 
         It is kept beside the traces of JAX: a rule may make functions anew whenever it is
         traced, and they are to be the same for all who ask.
         """
-        known = self._traces[0] if self._is_first else {}
-        if (_EMPTY, key) not in known:
-            known[_EMPTY, key] = make()
-        return known[_EMPTY, key]
+        known = self._made()
+        if key not in known:
+            known[key] = make()
+        return known[key]
+
+    def _made(self) -> dict[Any, Any]:
+        """What was made of the rules, which equations of one call have in common."""
+        memo = _memo(self.rule)
+        if memo is None:
+            return {}
+        if _EMPTY not in memo.traces:
+            function = memo.function
+            key = id(function), memo.avals, _config.trace_context()
+            made = _Made(function)
+            memo.traces[_EMPTY] = _MADE.setdefault(key, made) if function else made
+        return memo.traces[_EMPTY]
 
 
 # Rules of cached functions, such as `jax.nn.relu`, are those of all threads.
@@ -183,7 +212,7 @@ _LOCK = threading.RLock()
 def asking(params: Mapping[str, Any]) -> Generator[None]:
     """Leave it to JAX how the rules of a call were asked for last, whatever is asked."""
     with _LOCK:
-        kept = _Kept(params)
+        kept = _Kept(first_call(params))
         stored = kept.stored()
         try:
             yield
@@ -191,11 +220,63 @@ def asking(params: Mapping[str, Any]) -> Generator[None]:
             kept.store(stored)
 
 
-@contextlib.contextmanager
-def forgotten_rules(params: Mapping[str, Any]) -> Generator[None]:
-    """Let JAX ask for the rules of a call anew, and forget that it did."""
-    with _LOCK, _Kept(params).forgotten():
-        yield
+def ask_rule(params: Mapping[str, Any], args: tuple[bool, ...]) -> Any:
+    """Answer as the callable does that JAX asks for a rule; to be called while `asking`."""
+    return _Kept(first_call(params)).ask(args)
+
+
+def first_call(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The params of a call, with the rules of the call that is made again in it.
+
+    Evaluating a jaxpr makes its calls again, with rules that evaluate the traces of
+    theirs. At the same types and without constants these are the same traces.
+    """
+    is_jvp = "jvp_jaxpr_fun" in params
+    name = "jvp_jaxpr_fun" if is_jvp else "fwd_jaxpr_thunk"
+    while not params["num_consts"] and (memo := _memo(params[name])) is not None:
+        function = memo.function
+        if function is None or function.transforms or _code(function.f) not in _LIFTED:
+            break
+        lifted = closed_over(function.f)
+        first = _memo(lifted[name])
+        if lifted["num_consts"] or first is None or first.avals != memo.avals:
+            break
+        params = {**params, name: lifted[name]}
+        if not is_jvp:
+            params["bwd"] = _without_constants(params["bwd"])
+            params["out_trees"] = closed_over(params["out_trees"])["out_trees"]
+    return params
+
+
+def _without_constants(backward: WrappedFun) -> WrappedFun:
+    """Return a backward rule that puts no zeros for constants before what it returns."""
+    (transform, _), *transforms = backward.transforms
+    assert transform in _CONSTANTS_FIRST.args
+    first = copy.copy(backward)
+    first.f_transformed = backward.f_transformed.args[0]
+    first.transforms, first.stores = tuple(transforms), backward.stores[1:]
+    return first
+
+
+class _Memo(NamedTuple):
+    """What JAX keeps of a rule: traces of a function at some types.
+
+    `function` is None if they are made of what JAX keeps of another rule.
+    """
+
+    traces: dict[Any, Any]
+    function: WrappedFun | None
+    avals: tuple[Any, ...]
+
+
+def _memo(rule: Any) -> _Memo | None:
+    memoized = getattr(rule, "f", None)
+    if _code(memoized) is not MEMOIZED:
+        return None
+    held = closed_over(memoized)
+    inner = closed_over(held["fn"])
+    function = inner.get("fwd", inner.get("jvp"))
+    return _Memo(held["cells"], function, tuple(inner.get("in_avals", ())))
 
 
 def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]], int]:
@@ -221,7 +302,7 @@ def _kept_behind(thunk: Any) -> tuple[list[Any], list[dict[Any, Any]], int]:
             held = closed_over(value)
             if _code(value) is MEMOIZED:
                 traces.append(held["cells"])
-            if _code(value) is _LIFTED:
+            if _code(value) is _LIFTED_FORWARD:
                 n_closed_over += held["num_consts"]
             stack += held.values()
     return list(stores.values()), traces, n_closed_over
@@ -336,11 +417,12 @@ def custom_vjp_forward(
       operand_avals: Avals of all its operands, consts first.
       given: For each operand, consts excluded, whether it is perturbed.
     """
-    kept = _Kept(eqn_params)
+    params = first_call(eqn_params)
+    kept = _Kept(params)
     n = kept.n_closed_over
     forward, consts = kept.ask((*[False] * n, *given[n:]))
     # Only now: the trees are stored while `fwd` runs.
-    _, res_tree, sources = eqn_params["out_trees"]()
+    _, res_tree, sources = params["out_trees"]()
     n_computed = res_tree.num_leaves - sum(s is not None for s in sources)
     computed = iter([v.aval for v in forward.outvars[:n_computed]])
     residuals = [next(computed) if s is None else operand_avals[s] for s in sources]
@@ -403,17 +485,18 @@ def custom_vjp_backward(
       cotangents: For each result whether its cotangent is given; a symbolic zero takes
         the place of any other.
     """
-    bwd = eqn_params["bwd"]
+    params = first_call(eqn_params)
+    bwd = params["bwd"].f_transformed
     settings = _config.trace_context()
     key = id(bwd), forward.given, forward.avals, tuple(cotangents), settings
-    _, made = _Kept(eqn_params).once(
+    _, made = _Kept(params).once(
         key, lambda: (bwd, _traced_backward(bwd, forward, cotangents))
     )
     return made
 
 
 def _traced_backward(
-    bwd: Any, forward: CustomVJPForward, cotangents: Sequence[bool]
+    bwd: Callable[..., Any], forward: CustomVJPForward, cotangents: Sequence[bool]
 ) -> CustomVJPBackward:
     n = forward.n_residuals
     is_given = [i not in forward.constants for i in range(n)] + list(cotangents)
@@ -429,7 +512,7 @@ def _traced_backward(
         rest = iter(args)
         pairs = zip(is_given, missing, strict=True)
         full = [next(rest) if given else known for given, known in pairs]
-        returned = bwd.call_wrapped(*full)
+        returned = bwd(*full)
         # jax 0.12 returns (cotangents, logs), jax 0.10 the cotangents.
         has_logs = isinstance(returned, tuple) and len(returned) == 2
         made, logged = (
@@ -441,6 +524,43 @@ def _traced_backward(
 
     avals = [aval for given, aval in zip(is_given, forward.avals) if given]
     return CustomVJPBackward(trace_flat(backward, avals, "backward"), zeros, logs)
+
+
+def pull_back(
+    eqn_params: Mapping[str, Any],
+    operand_avals: Sequence[Any],
+    given: Sequence[bool],
+    args: Sequence[Any],
+) -> tuple[Any, tuple[bool, ...]]:
+    """Answer as the backward rule of a call does, which is traced once.
+
+    To be called while `asking`, by what JAX asks in the place of the rule.
+
+    Args:
+      eqn_params: The params of the equation.
+      operand_avals: Avals of all its operands, consts first.
+      given: For each operand, consts excluded, whether it is perturbed.
+      args: The residuals and the cotangents, symbolic zeros among them.
+
+    Returns:
+      What the rule returns, and for each result whether it has a cotangent.
+    """
+    forward = custom_vjp_forward(eqn_params, operand_avals, given)
+    n = forward.n_residuals
+    cotangents = tuple([not isinstance(ct, ZEROS) for ct in args[n:]])
+    with outside_traces():
+        rule = custom_vjp_backward(eqn_params, forward, cotangents)
+    is_given = [i not in forward.constants for i in range(n)] + [*cotangents]
+    body, consts = split_jaxpr(rule.jaxpr)
+    made = iter(eval_jaxpr(body, consts, *compress(args, is_given)))
+    operands = operand_avals[eqn_params["num_consts"] :]
+    returned = [
+        _ad_util.Zero(aval.to_ct_aval()) if is_zero else next(made)
+        for is_zero, aval in zip(rule.zeros, operands, strict=True)
+    ]
+    has_logs = ClosedJaxpr is Jaxpr
+    logs = jax.tree.unflatten(rule.logs, made) if has_logs else None
+    return ((returned, logs) if has_logs else returned), cotangents
 
 
 def is_perturbable(aval: Any) -> bool:

@@ -328,7 +328,7 @@ def identify_rules(eqn: Any, check_vma: bool) -> Hashable:
     same operand types and in the same context; tracing them again in the same case gives
     nothing new.
     """
-    params = eqn.params
+    params = jaxapi.first_call(eqn.params)
     names = sorted(OPAQUE_PARAMS[jaxapi.primitive_name(eqn.primitive)])
     return identity(
         (

@@ -75,9 +75,10 @@ class LostRules:
 
 def rule_callables(eqn: Any) -> Any:
     """Return the params of an equation that are its rules."""
-    if eqn.params.get("jvp_jaxpr_fun") is not None:
-        return eqn.params["jvp_jaxpr_fun"]
-    return eqn.params["fwd_jaxpr_thunk"], eqn.params["bwd"]
+    params = jaxapi.first_call(eqn.params)
+    if params.get("jvp_jaxpr_fun") is not None:
+        return params["jvp_jaxpr_fun"]
+    return params["fwd_jaxpr_thunk"], params["bwd"]
 
 
 def _trace(eqn: Any) -> Sequence[Any]:
