@@ -112,7 +112,22 @@ def _exact(value: Any) -> Any:
         return kind, *map(_exact, value)
     if kind in (bool, int, str, bytes, type(None)):
         return kind, value
+    if kind is jax.tree_util.PyTreeDef and _is_plain(value):
+        return kind, _exact_tree(value)
     return (kind, repr(value)) if kind in (float, complex) else (kind, id(value))
+
+
+def _is_plain(tree: Any) -> bool:
+    """Whether a tree has Python's containers alone; other classes may compare anything."""
+    kind, _ = tree.node_data() or (tuple, None)
+    return kind in (tuple, list, dict, type(None)) and all(
+        map(_is_plain, tree.children())
+    )
+
+
+def _exact_tree(tree: Any) -> Any:
+    kind, keys = tree.node_data() or ("leaf", ())
+    return kind, _exact(tuple(keys or ())), *map(_exact_tree, tree.children())
 
 
 @_remembered

@@ -252,8 +252,8 @@ def _without_constants(backward: WrappedFun) -> WrappedFun:
     """Return a backward rule that puts no zeros for constants before what it returns."""
     (transform, _), *transforms = backward.transforms
     assert transform in _CONSTANTS_FIRST.args
-    first = copy.copy(backward)
-    first.f_transformed = backward.f_transformed.args[0]
+    first: Any = copy.copy(backward)
+    first.f_transformed = first.f_transformed.args[0]
     first.transforms, first.stores = tuple(transforms), backward.stores[1:]
     return first
 
