@@ -9,6 +9,7 @@ import pytest
 
 import untrace
 from tests.lifting import installed
+from untrace import recorded
 from untrace.capture.attributes import attribute_names
 from untrace.capture.trees import Leaf, Node
 from untrace.lifting.recorded.functions.fields import keep_used, unread_fields
@@ -245,3 +246,54 @@ def test_empty_states_of_a_library_are_empty_tuples():
 
     text = recover(step, (np.int32(0), states.EmptyState()), X)
     assert "(count + 1, ())" in text and "NamedTuple" not in text
+
+
+WINDOWS = """
+from typing import NamedTuple
+
+class Window(NamedTuple):
+    start: int
+    end: int
+
+    def size(self):
+        return self.end - self.start
+
+class State(NamedTuple):
+    windows: list
+    spare: jax.Array
+    n: jax.Array
+
+    def value(self):
+        return self.spare
+
+def advance(state, x):
+    table = jnp.asarray(state.windows)
+    y = jnp.sin(x) * jnp.cos(x) + jnp.tan(x) * table[state.n, 1]
+    return State(state.windows, y, state.n + 1), jnp.exp(y) + jnp.tanh(y) * jnp.sin(y)
+
+def begin(x):
+    y = jnp.sin(x) * jnp.cos(x) + jnp.exp(x) * jnp.tan(x)
+    n = jnp.argmax(y) % 2
+    return State([Window(0, 3), Window(4, 9)], jnp.exp(y), n)
+"""
+
+
+def test_records_that_become_arrays_are_whole(monkeypatch):
+    solver = library(WINDOWS)
+
+    def function(x):
+        state = solver.begin(x)
+        state, y = solver.advance(state, x)
+        return solver.advance(state, y)[1]
+
+    checked = []
+    check = recorded.check_module
+
+    def counted(*args, **kwargs):
+        checked.append(0)
+        return check(*args, **kwargs)
+
+    monkeypatch.setattr(recorded, "check_module", counted)
+    text = recover(function, X)
+    assert len(checked) == 1
+    assert "Window(start=0, end=3)" in text and "spare" not in text, text

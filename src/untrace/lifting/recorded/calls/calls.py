@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
+from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
@@ -108,6 +110,8 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if home is not None and home[0].startswith("jax.tree"):
         return tree_call(item, home, writer)
     if home is not None:
+        if home[0].startswith("jax.numpy"):
+            _keep_items([*item.args, *item.kwargs.values()], writer)
         text = writer.program.home_term(home)
         args = public_arguments(item, writer)
         return call(text, args)
@@ -119,6 +123,15 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if isinstance(function, (jaxapi.CUSTOM_JVP, jaxapi.CUSTOM_VJP, jaxapi.CUSTOM_VMAP)):
         return custom_call(item, writer)
     raise Unwritable(f"`{function_name(function)}` has no public name")
+
+
+def _keep_items(values: Iterable[Any], writer: Writer) -> None:
+    """Keep all fields of NamedTuples that a function is given as arrays of their items."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            if hasattr(value, "_fields"):
+                writer.program.rearranged.append(writer.values.tree(value)[0])
+            _keep_items(value, writer)
 
 
 def _plain(item: Call, writer: Writer) -> list[Term]:
