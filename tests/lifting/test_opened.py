@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching, mlir
 
 import untrace
 from untrace import jaxapi
+from untrace.jaxapi import implementations
 from untrace.lifting.recorded.calls import perturbed
 from untrace.verification.equivalence import equivalent
 from untrace.verification.retrace import execute
@@ -393,6 +394,20 @@ def test_params_that_are_equal_and_not_the_same_are_told_apart() -> None:
 
 
 late_p = _primitive("late", lambda x: jnp.sin(x))
+
+
+def test_params_are_known_again_by_trees_of_plain_containers() -> None:
+    def answer(*held: Any) -> Any:
+        trees = [jax.tree.structure(each) for each in held]
+        return tuple([implementations._exact(tree) for tree in trees])
+
+    first, second = answer(({"a": 1, "b": [2]}, None), ({"a": 1, "b": [2]}, None))
+    assert first == second
+    one, same = answer({1: 0}, {True: 0})
+    assert one != same
+    blurred = jax.tree_util.Partial(jnp.sin)
+    one, same = answer((blurred,), (blurred,))
+    assert one != same  # its classes may compare as they like
 
 
 def test_rules_that_are_registered_late_are_seen() -> None:
