@@ -206,6 +206,40 @@ def test_constants_that_only_dead_code_reads_do_not_count() -> None:
     assert equivalent(dead, plain) is None
 
 
+@pytest.mark.parametrize("kind", ["scan", "while_loop", "cond", "checkpoint"])
+def test_the_order_of_what_is_closed_over_does_not_count(kind: str) -> None:
+    def first(x: Any, a: Any, b: Any) -> Any:
+        product = x * a
+        return product - jnp.sin(b)
+
+    def second(x: Any, a: Any, b: Any) -> Any:
+        sine = jnp.sin(b)
+        return x * a - sine
+
+    def swapped(x: Any, a: Any, b: Any) -> Any:
+        sine = jnp.sin(a)
+        return x * b - sine
+
+    def closing(step: Any) -> Any:
+        def program(a: Any, b: Any, x: Any) -> Any:
+            one = lambda x: step(x, a, b)
+            if kind == "scan":
+                return lax.scan(lambda x, _: (one(x), None), x, length=3)
+            if kind == "while_loop":
+                return lax.while_loop(lambda x: x < a - b, one, x)
+            if kind == "cond":
+                return lax.cond(x > 0, one, lambda x: x, x)
+            return jax.checkpoint(one)(x)
+
+        return traced(program, *np.arange(3, dtype=np.float32))
+
+    expected = closing(first)
+    assert compare(expected, closing(second)) is not None
+    assert equivalent(expected, closing(second)) is None
+    assert equivalent(expected, closing(swapped)) is not None
+    assert equivalent(closing(second), closing(swapped)) is not None
+
+
 def test_constants_of_nested_loops_that_only_dead_code_reads_do_not_count() -> None:
     def nested(a: Any, b: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda i, c: c + b, jnp.zeros(4))

@@ -172,8 +172,9 @@ class Graph(StandInKeys):
         unread: frozenset[int] = frozenset(),
         repeated: Pairs = (),
         fixed: Pairs = (),
+        order: tuple[int, ...] = (),
     ) -> Key:
-        memo = (id(jaxpr), unread, repeated, fixed)
+        memo = (id(jaxpr), unread, repeated, fixed, order)
         known = self.bodies.get(memo)
         if known is not None:
             self.n_held += memo in self.holding
@@ -185,12 +186,12 @@ class Graph(StandInKeys):
 
         def make() -> int:
             avals, effects, results = self._enter(
-                jaxpr, parent, unread, repeated, fixed
+                jaxpr, parent, unread, repeated, fixed, order
             )
             node = Node(("body", avals, len(effects)), (*effects, *results))
             return self.number(("body", avals, effects, results), node)
 
-        number = self.body((Same(jaxpr), unread, repeated, fixed), make)
+        number = self.body((Same(jaxpr), unread, repeated, fixed, order), make)
         raised, self.raising = self.raising, outer | self.raising
         if n_draws < self.n_draws:
             self.drawing.add(number)
@@ -215,16 +216,19 @@ class Graph(StandInKeys):
         unread: frozenset[int] = frozenset(),
         repeated: Pairs = (),
         fixed: Pairs = (),
+        order: tuple[int, ...] = (),
     ) -> tuple[tuple[Key, ...], tuple[int, ...], tuple[int, ...]]:
         """Number a jaxpr over inputs of its own.
 
         Only dead equations use those that are `unread`. `repeated` pairs inputs with
         earlier ones that are given the same value, `fixed` with constants that they are.
+        The first inputs are counted in an `order`.
         """
         body, consts = jaxapi.split_jaxpr(jaxpr)
         inputs = _inputs(jaxpr)
         dropped = unread | {i for i, _ in (*repeated, *fixed)}
-        read = [var for i, var in enumerate(inputs) if i not in dropped]
+        counted = [*order, *range(len(order), len(inputs))]
+        read = [inputs[i] for i in counted if i not in dropped]
         avals = tuple([self.aval(var.aval) for var in read])
         positions = {var: i for i, var in enumerate(read)}
         arguments = [self._input(positions.get(var), var) for var in inputs]
@@ -313,6 +317,7 @@ class Graph(StandInKeys):
         self, eqn: Any, operands: tuple[int, ...], scope: KeyScope
     ) -> tuple[Key, tuple[int, ...]]:
         """Make the key of the params, and list the operands that are read."""
+        kept = list(range(len(operands)))
         dropped: set[int] = set()
         changed: dict[str, Key] = {}
         for reader in readers(eqn):
@@ -320,15 +325,22 @@ class Graph(StandInKeys):
             unread, repeated, fixed = self._left_out(eqn, reader, operands, scope)
             left = unread | {i for i, _ in (*repeated, *fixed)}
             dropped.update(reader.first + i for i in left)
+            order: tuple[int, ...] = ()
+            if not reader.are_needed:  # their order is no part of the data flow
+                first, end = reader.first, reader.first + int(n)
+                ranked = sorted(range(first, end), key=operands.__getitem__)
+                order = tuple([i - first for i in ranked])
+                kept[first:end] = ranked
             keys = [
-                self.jaxpr(j, scope, unread, repeated, fixed) for j in reader.jaxprs
+                self.jaxpr(j, scope, unread, repeated, fixed, order)
+                for j in reader.jaxprs
             ]
             changed[reader.param] = tuple(keys)
             if reader.counted:
                 changed[reader.counted] = (n - len(left), reader.more, type(n))
         if not changed:
             return self.params(eqn, scope), operands
-        kept = [i for i in range(len(operands)) if i not in dropped]
+        kept = [i for i in kept if i not in dropped]
         if "linear" in eqn.params:
             linear = tuple([eqn.params["linear"][i] for i in kept])
             changed["linear"] = self.value(linear, None)
