@@ -23,6 +23,7 @@ from untrace.lifting.blocks.opened import Opener
 from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.lines.function_lines import forget_trees
+from untrace.lifting.recorded.calls.lost_derivatives import pulled_back_in
 from untrace.lifting.recorded.calls.opening import is_opened_whole, occurring
 from untrace.lifting.recorded.functions.merging_again import merge_again, pointed_to
 from untrace.lifting.recorded.listing import lift_recorded
@@ -153,8 +154,9 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
     """
     with jaxapi.paused_collection(), jaxapi.deep_recursion():
         block = from_jaxpr(captured.jaxpr)
-    opener = Opener(options.keep_types)
     plan = Plan(captured.recording, expand=options.expand)
+    plan.pulled_back |= pulled_back_in(captured.recording)
+    opener = Opener(options.keep_types, pulled_back=plan.pulled_back)
 
     def attempt(given: Options) -> tuple[Source, Program, Rewriter]:
         rewriter = Rewriter(accepts, frozenset(plan.excluded))

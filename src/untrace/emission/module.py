@@ -7,7 +7,7 @@ header and body apart. The body is laid out in 88 columns.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,7 +42,8 @@ class Module:
       name: The main function.
       classes: Names of the NamedTuples that stand for the user's classes.
       stored: Arrays for the sidecar, by name; empty if none is needed.
-      opened: Primitives of libraries that are written as what they compute.
+      opened: Primitives of libraries that are written as what they compute, and whether
+        with their backward passes.
       originals: What its functions are in the place of where they cannot do all of it,
         by their names: stand-ins, and those that refuse to be differentiated.
     """
@@ -51,7 +52,7 @@ class Module:
     name: str
     classes: dict[Any, str]
     stored: dict[str, Any] = field(default_factory=dict)
-    opened: frozenset[Any] = frozenset()
+    opened: Mapping[Any, bool] = field(default_factory=dict[Any, bool])
     originals: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def text(self, header: str) -> str:

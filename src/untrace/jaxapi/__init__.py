@@ -129,6 +129,9 @@ from untrace.jaxapi.implementations import (
 )
 from untrace.jaxapi.implementations import implementation as implementation
 from untrace.jaxapi.implementations import library_of as library_of
+from untrace.jaxapi.implementations import operand_names as operand_names
+from untrace.jaxapi.implementations import pulled_back as pulled_back
+from untrace.jaxapi.implementations import pulls_back_otherwise as pulls_back_otherwise
 from untrace.jaxapi.implementations import refusing_original as refusing_original
 from untrace.jaxapi.implementations import transforms_otherwise as transforms_otherwise
 from untrace.jaxapi.jaxprs import (

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -182,6 +183,81 @@ def _underived(
     return functools.partial(function, *consts)
 
 
+@_remembered
+def pulled_back(
+    primitive: Any,
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> Any:
+    """Return what a library's primitive computes, with the backward pass that it has.
+
+    That is a function with a rule for reverse mode alone.
+
+    Returns:
+      As `implementation`, also where the backward pass is that of what is computed.
+    """
+    inner = _implementation(primitive, params, avals, out_avals)
+    floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
+    if inner is None or not pulls_back_otherwise(primitive, params, avals, out_avals):
+        return implementation(primitive, params, avals, out_avals)
+
+    def forward(*args: Any) -> tuple[Sequence[Any], Any]:
+        of_floats, primals = _of_floats(bound(primitive, params), args, floats)
+        return jax.vjp(of_floats, *primals)
+
+    def backward(transposed: Any, cotangents: Any) -> tuple[Any, ...]:
+        found = dict(zip(floats, transposed(cotangents)))
+        return tuple([found.get(i) for i in range(len(avals))])
+
+    computed = _evaluating(inner)
+    computed.__name__ = computed.__qualname__ = primitive.name
+    function = jax.custom_vjp(computed)
+    function.defvjp(forward, backward)
+    return trace_flat(function, avals)
+
+
+@_remembered
+def pulls_back_otherwise(
+    primitive: Any,
+    params: Mapping[str, Any],
+    avals: Sequence[Any],
+    out_avals: Sequence[Any],
+) -> bool:
+    """Whether the backward pass of a primitive is known, and not of what it computes.
+
+    Operands are results, too: their cotangents are added to what the pass gives for them,
+    which shows whether it gives zeros or nothing.
+    """
+    inner = _implementation(primitive, params, avals, out_avals)
+    if inner is None:
+        return False
+
+    def beside_operands(function: _Flat) -> _Flat:
+        return lambda *args: [*function(*args), *args]
+
+    made = [*out_avals, *avals]
+    functions = bound(primitive, params), _evaluating(inner)
+    one, other = (
+        _backward(beside_operands(f), primitive, avals, made) for f in functions
+    )
+    return one is not None and other is not None and _parts(one, other)
+
+
+def operand_names(primitive: Any, n_operands: int) -> tuple[str, ...] | None:
+    """Return what the function that a primitive is compiled as calls the operands."""
+    compiled = _compiled_as(primitive)
+    if compiled is None:
+        return None
+    parameters = list(inspect.signature(compiled).parameters.values())[:n_operands]
+    kinds = {parameter.kind for parameter in parameters}
+    if len(parameters) < n_operands or kinds != {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD
+    }:
+        return None
+    return tuple([parameter.name for parameter in parameters])
+
+
 _ORIGINAL = "__untrace_original__"
 
 
@@ -292,11 +368,9 @@ def transforms_otherwise(
     if primitive not in _ad.primitive_jvps and primitive in _ad.primitive_transposes:
         return True  # it is linear, in operands that only its rule knows
     functions = bound(primitive, params), _evaluating(inner)
-    pairs = _batched(functions, avals)
-    return any(
-        _parts(one, other)
-        for one, other in (*pairs, *_backward(functions, primitive, avals, out_avals))
-    )
+    if pulls_back_otherwise(primitive, params, avals, out_avals):
+        return True
+    return any(_parts(one, other) for one, other in _batched(functions, avals))
 
 
 _Flat = Callable[..., Sequence[Any]]
@@ -334,30 +408,22 @@ def _batched(
 
 
 def _backward(
-    functions: Sequence[_Flat],
-    primitive: Any,
-    avals: Sequence[Any],
-    out_avals: Sequence[Any],
-) -> Iterator[tuple[_Traced, _Traced]]:
-    """Yield the backward passes of both functions."""
+    function: _Flat, primitive: Any, avals: Sequence[Any], out_avals: Sequence[Any]
+) -> _Traced | None:
+    """Return the backward pass of a function, of its operands and cotangents."""
     floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
     results = [i for i, aval in enumerate(out_avals) if _is_inexact(aval)]
     if primitive not in _ad.primitive_jvps or not floats or not results:
-        return
+        return None
 
-    def cotangents(function: _Flat) -> _Flat:
-        def run(*args: Any) -> Sequence[Any]:
-            of_floats, primals = _of_floats(function, args[: len(avals)], floats)
-            _, transposed = jax.vjp(
-                lambda *given: [of_floats(*given)[i] for i in results], *primals
-            )
-            return transposed(list(args[len(avals) :]))
+    def cotangents(*args: Any) -> Sequence[Any]:
+        of_floats, primals = _of_floats(function, args[: len(avals)], floats)
+        _, transposed = jax.vjp(
+            lambda *given: [of_floats(*given)[i] for i in results], *primals
+        )
+        return transposed(list(args[len(avals) :]))
 
-        return run
-
-    types = [*avals, *[out_avals[i] for i in results]]
-    one, other = ((cotangents(f), types) for f in functions)
-    yield one, other
+    return cotangents, [*avals, *[out_avals[i] for i in results]]
 
 
 def _parts(one: _Traced, other: _Traced) -> bool:

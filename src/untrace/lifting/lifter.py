@@ -48,7 +48,7 @@ class Lifter:
         self.notes: list[str] = []
         self.weight_lines: list[str] = []  # the function that loads stored arguments
         # Primitives of libraries that are written as what they compute.
-        self.opened: frozenset[Any] = frozenset()
+        self.opened: Mapping[Any, bool] = {}
         self.stand_ins: dict[Any, str] = {}
         # What functions of the file are in the place of, by their names.
         self.originals: dict[str, Callable[..., Any]] = {}

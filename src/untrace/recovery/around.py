@@ -60,14 +60,6 @@ def callers(
     return back, near
 
 
-def is_called_by_user(frame: types.FrameType) -> bool:
-    """Whether the user's code calls a function of JAX, perhaps by way of others of JAX."""
-    back = frame.f_back
-    while back is not None and is_ignored(back.f_code.co_filename):
-        back = back.f_back
-    return back is not None and is_users(back.f_code)
-
-
 def inner_target(near: types.FrameType, back: types.FrameType) -> tuple[bool, Target]:
     """Return what code that is written inside another function names a result.
 

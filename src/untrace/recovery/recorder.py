@@ -27,7 +27,6 @@ from untrace.recovery.around import (
     callers,
     enters_context,
     inner_target,
-    is_called_by_user,
     is_users,
     locate,
 )
@@ -160,7 +159,7 @@ class Recorder:
             if called is None:
                 return
             is_tree = jaxapi.is_tree_function(called.function)
-            if is_tree and _takes_iterator(called) and is_called_by_user(frame):
+            if is_tree and _takes_iterator(called):
                 return  # the user's code runs in it, and it computes nothing
             if self._n_idle and not is_tree:
                 self._wake()

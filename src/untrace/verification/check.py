@@ -33,14 +33,15 @@ class Candidate:
       classes: Names of the classes in the text that stand for others, by what they
         stand for.
       path: Where the text says it is, and its sidecar lies; "" if it needs none.
-      opened: Primitives of libraries that are written as what they compute.
+      opened: Primitives of libraries that are written as what they compute, and whether
+        with their backward passes.
     """
 
     text: str
     name: str
     classes: Mapping[Any, str]
     path: str = ""
-    opened: frozenset[Any] = field(default_factory=frozenset[Any])
+    opened: Mapping[Any, bool] = field(default_factory=dict[Any, bool])
 
 
 def check(
@@ -89,7 +90,7 @@ def _verdict(
     filename: str,
     captured: Captured,
     notes: tuple[str, ...],
-    opened: frozenset[Any] | None,
+    opened: Mapping[Any, bool] | None,
 ) -> Report:
     """Compare the jaxpr that a text traced to with the captured one.
 

@@ -16,7 +16,8 @@ The method is value numbering, Cocke & Schwartz 1970.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from untrace import jaxapi
@@ -33,7 +34,7 @@ def equivalent(
     expected: Any,
     actual: Any,
     unproved: list[str] | None = None,
-    opened: Collection[Any] = (),
+    opened: Mapping[Any, bool] = MappingProxyType({}),
     are_refs_anew: bool = False,
 ) -> Difference | None:
     """Compare two jaxprs as data flow.
@@ -42,7 +43,8 @@ def equivalent(
       expected: Closed or open jaxpr.
       actual: Closed or open jaxpr.
       unproved: Gets one line for everything that had to be taken on trust.
-      opened: Primitives of libraries that stand for what they compute, as calls do.
+      opened: Primitives of libraries that stand for what they compute, as calls do, and
+        whether for that with their backward passes.
       are_refs_anew: As for `compare`.
 
     Returns:
@@ -94,7 +96,7 @@ def _difference(
 def graph_of(
     expected: Any,
     actual: Any,
-    opened: Collection[Any] = (),
+    opened: Mapping[Any, bool] = MappingProxyType({}),
     are_refs_anew: bool = False,
     followed: rules.FollowedRules | None = None,
 ) -> Graph:
@@ -111,7 +113,7 @@ def graph_of(
 class _Places(Graph):
     """Numbers values whatever the derivative rules, to find where these belong."""
 
-    def __init__(self, opened: Collection[Any], are_refs_anew: bool) -> None:
+    def __init__(self, opened: Mapping[Any, bool], are_refs_anew: bool) -> None:
         super().__init__(opened, are_refs_anew)
         self.places: dict[int, set[int]] = {}
 
@@ -135,7 +137,7 @@ class _Places(Graph):
 
 
 def _places(
-    programs: Sequence[Any], opened: Collection[Any], are_refs_anew: bool
+    programs: Sequence[Any], opened: Mapping[Any, bool], are_refs_anew: bool
 ) -> Collection[Place]:
     """List which derivative rules are at the same places of programs."""
     graph = _Places(opened, are_refs_anew)

@@ -6,7 +6,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -56,12 +56,12 @@ class Graph(StandInKeys):
 
     def __init__(
         self,
-        opened: Collection[Any],
+        opened: Mapping[Any, bool],
         are_refs_anew: bool,
         followed: rules.FollowedRules | None = None,
     ) -> None:
         super().__init__(followed)
-        self.opened = frozenset(opened)
+        self.opened = dict(opened)
         self.are_refs_anew = are_refs_anew
         # How often something was drawn anew, and the bodies that do so.
         self.n_draws = 0
@@ -398,7 +398,7 @@ class Graph(StandInKeys):
         """The jaxpr that an equation stands for; None if it stands for itself."""
         call = plain_call(eqn)
         if call is None and eqn.primitive in self.opened:
-            call = _implementation(eqn)
+            call = _implementation(eqn, self.opened[eqn.primitive])
         return call
 
     def _note_mesh(self, mesh: Any) -> None:
@@ -580,10 +580,11 @@ def plain_call(eqn: Any) -> Any:
     return jaxpr
 
 
-def _implementation(eqn: Any) -> Any:
+def _implementation(eqn: Any, is_pulled_back: bool) -> Any:
     """Return what the primitive of a library computes, if it is known."""
     if eqn.ctx.compute_type or eqn.ctx.xla_metadata:
         return None
     avals = [atom.aval for atom in eqn.invars]
     results = [var.aval for var in eqn.outvars]
-    return jaxapi.implementation(eqn.primitive, eqn.params, avals, results)
+    compute = jaxapi.pulled_back if is_pulled_back else jaxapi.implementation
+    return compute(eqn.primitive, eqn.params, avals, results)

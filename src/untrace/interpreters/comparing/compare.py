@@ -50,7 +50,7 @@ def compare_programs(
         n_before, n_after = [count_blocks(block)[0] for block in blocks]
         if first is None and tree is None:
             return Comparison("equal", (), (), n_before, n_after, tuple(unproved))
-        walk = Walk(graph_of(*_jaxprs(before, after), (), are_anew), n_context)
+        walk = Walk(graph_of(*_jaxprs(before, after), {}, are_anew), n_context)
         is_same = parting is None
         if first is not None:
             _compare_statements(walk, before, after, blocks, is_same)

@@ -148,6 +148,9 @@ def _define(
     )
     hint = identifier(kept_name, "function")
     name = frame.names.fresh(hint) if is_nested else lifter.scope.fresh_global(hint)
+    if block.original is not None:
+        original = functools.partial(in_plain_results, block.original)
+        lifter.originals[name] = original
     known = lifter.rules.setdefault(identity, [])
     known.append((name, frame.names if is_nested else lifter.scope))
     outer = frame if is_nested else _module_frame(frame)

@@ -7,7 +7,7 @@ traced instead: the equations of JAX's own primitives that compute the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,24 +28,37 @@ class Opener(Inliner):
     Args:
       keep: Leave them as they are.
       unspellable: Open only those with params that cannot be written.
+      pulled_back: Those that are functions with the backward passes that they have; more
+        may be added.
 
     Attributes:
-      primitives: Those that were opened.
+      primitives: Those that were opened, and whether with their backward passes.
       differing: Names of those whose derivatives are not those of what they compute.
       transforming: Names of those that are batched, or transposed, in another way.
     """
 
-    def __init__(self, keep: bool = False, unspellable: bool = False) -> None:
+    def __init__(
+        self,
+        keep: bool = False,
+        unspellable: bool = False,
+        pulled_back: Collection[Any] = (),
+    ) -> None:
         super().__init__()
+        self._pulled_back = pulled_back
+        self._n_pulled_back = len(pulled_back)
         self._keep = keep
         self._unspellable = unspellable
-        self.primitives: dict[Any, None] = {}
+        self.primitives: dict[Any, bool] = {}
         self.differing: dict[str, None] = {}
         self.transforming: dict[str, None] = {}
         self._originals: dict[Any, Callable[..., Any]] = {}
 
     def block(self, block: Block) -> Block:
         """Open the equations of a block and of its sub-programs, once."""
+        if len(self._pulled_back) > self._n_pulled_back:
+            self._n_pulled_back = len(self._pulled_back)
+            self._blocks.clear()
+            self.primitives.clear()
         return block if self._keep else super().block(block)
 
     def opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
@@ -55,17 +68,21 @@ class Opener(Inliner):
         if self._unspellable and _can_be_bound(eqn):
             return None
         avals = [atom.aval for atom in eqn.operands]
-        params = params_of_jax(eqn.params)
-        jaxpr = jaxapi.implementation(eqn.primitive, params, avals, eqn.result_avals)
+        types = params_of_jax(eqn.params), avals, eqn.result_avals
+        has_backward = eqn.primitive in self._pulled_back
+        compute = jaxapi.pulled_back if has_backward else jaxapi.implementation
+        jaxpr = compute(eqn.primitive, *types)
         if jaxpr is None:
             return None
-        self.primitives[eqn.primitive] = None
-        types = params, avals, eqn.result_avals
+        self.primitives[eqn.primitive] = has_backward
         block = self.block(from_jaxpr(jaxpr))
-        if jaxapi.differentiates_otherwise(eqn.primitive, *types):
+        if has_backward and jaxapi.pulls_back_otherwise(eqn.primitive, *types):
+            (call,) = block.equations
+            block = self._in_place(block, call, "call_jaxpr", eqn.primitive, types[0])
+        elif jaxapi.differentiates_otherwise(eqn.primitive, *types):
             self.differing[eqn.name] = None
         elif jaxapi.transforms_otherwise(eqn.primitive, *types):
-            block = self.block(self._call(eqn.primitive, params, jaxpr))
+            block = self.block(self._call(eqn.primitive, types[0], jaxpr))
         made = renamed(block, dict(zip(block.inputs, operands)))
         equations = [replace(e, source_info=eqn.source_info) for e in made.equations]
         return replace(made, equations=tuple(equations))
@@ -80,14 +97,26 @@ class Opener(Inliner):
         called.__name__ = called.__qualname__ = primitive.name
         block = from_jaxpr(jaxapi.trace_flat(jax.jit(called), jaxpr.in_avals))
         (call,) = block.equations
-        inside: Block = call.params["jaxpr"]
+        return self._in_place(block, call, "jaxpr", primitive, params)
+
+    def _in_place(
+        self,
+        block: Block,
+        call: Equation,
+        param: str,
+        primitive: Any,
+        params: Mapping[str, Any],
+    ) -> Block:
+        """Let the function of a call, which is a block, be in the place of a primitive."""
+        self.transforming[primitive.name] = None
+        inside: Block = call.params[param]
+        names = jaxapi.operand_names(primitive, len(inside.inputs))
         function = replace(
             inside,
-            debug_info=inside.debug_info._replace(arg_names=None),
+            debug_info=inside.debug_info._replace(arg_names=names),
             original=self._bound(primitive, params),
         )
-        self.transforming[primitive.name] = None
-        call = replace(call, params={**call.params, "jaxpr": function})
+        call = replace(call, params={**call.params, param: function})
         return replace(block, equations=(call,))
 
     def _bound(self, primitive: Any, params: Mapping[str, Any]) -> Callable[..., Any]:
@@ -103,7 +132,7 @@ class Opener(Inliner):
         """Let the module and its header know the primitives that were opened."""
         if not self.primitives:
             return
-        lifter.opened = frozenset(self.primitives)
+        lifter.opened = dict(self.primitives)
         names = {primitive.name for primitive in self.primitives}
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         bound = _listed(self.transforming)

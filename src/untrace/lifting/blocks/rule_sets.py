@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from untrace import jaxapi
@@ -240,6 +240,10 @@ def _traced_vjp(
             for each in cotangents
         }
     forward = lifter.rewrite(from_jaxpr(rule.jaxpr))
+    names = eqn.params["call_jaxpr"].debug_info.arg_names
+    if names:
+        debug = forward.debug_info._replace(arg_names=names)
+        forward = replace(forward, debug_info=debug)
     are_constant = tuple([i in rule.constants for i in range(rule.n_residuals)])
     return _Traced(forward, rule.residuals, are_constant, backward)
 

@@ -116,6 +116,8 @@ class Plan:
       renamed: Functions that others have the names of their variables from.
       baked: Parameters that take functions and are written as what these do.
       doubtful: Those whose functions ran at several types.
+      strong: Codes of functions that were traced with weak types and evaluated with others.
+      pulled_back: Primitives of libraries that are functions with backward passes.
       imported: Functions of libraries with rules that no text can hold, by their `id`.
       passes_functions: Whether functions are passed to the user's functions.
       has_passed: Whether some were.
@@ -167,6 +169,8 @@ class Plan:
     renamed: dict[Likeness, Function] = field(default_factory=dict)
     baked: set[tuple[int, str, int]] = field(default_factory=set)
     doubtful: set[tuple[int, str, int]] = field(default_factory=set)
+    strong: set[Any] = field(default_factory=set)
+    pulled_back: set[Any] = field(default_factory=set)
     imported: dict[int, Any] = field(default_factory=dict)
     passes_functions: bool = True
     has_passed: bool = False

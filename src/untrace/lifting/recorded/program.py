@@ -108,6 +108,7 @@ class Program:
         self.shaped: tuple[tuple[str, Any], ...] = ()  # of the call being written
         self.n_apart = 0
         self.is_stale = False  # what was written cannot be used
+        self.strong: set[int] = set()  # weak arrays that stand for others, by identity
         self.is_partial = False  # nor does it refer to all that will be used
         self.has_missed = False  # it can be shorter
         self.references = References()

@@ -15,6 +15,8 @@ import jax
 from untrace import jaxapi
 from untrace.lifting.recorded.naming.naming import name_locals, rename
 from untrace.lifting.recorded.naming.values import arrays_in, is_array
+from untrace.lifting.recorded.plan import Restart
+from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
 from untrace.recovery.record import Body, Call, calls_inside, is_library
@@ -40,6 +42,7 @@ def write_evaluated(item: Call, writer: Writer) -> None:
     if any(id(value) in writer.passed_on for value in [*closed.consts, *given]):
         raise Unwritable("the jaxpr is evaluated more than once")
     _pass_on([*closed.consts, *given], [*consts, *args], writer)
+    _note_strong(run, given, args, writer.program)
     _pass_on(*_made_constants(closed, consts, run), writer)
     is_weak = is_library(run.code)
     writer.n_dissolving += is_weak
@@ -48,6 +51,25 @@ def write_evaluated(item: Call, writer: Writer) -> None:
     writer.n_dissolving -= is_weak
     _pass_on(results, made, writer)
     rename(item.result, item.target, writer)
+
+
+def _note_strong(
+    run: Body, given: Sequence[Any], args: Sequence[Any], program: Program
+) -> None:
+    """Note which weak arrays of a run stand for strong ones, in one evaluation or another.
+
+    Numbers beside them are not converted to their types, as Python's operators would.
+
+    Raises:
+      Restart: If there was no need to know so far.
+    """
+    weak = {id(v): i for i, v in enumerate(given) if is_array(v) and v.weak_type}
+    known = run.code in program.plan.strong
+    if not known and any(not jaxapi.aval_of(args[i]).weak_type for i in weak.values()):
+        program.plan.strong.add(run.code)
+        raise Restart
+    if known:
+        program.strong |= weak.keys()
 
 
 def _pass_on(values: Sequence[Any], given: Sequence[Any], writer: Writer) -> None:

@@ -13,8 +13,13 @@ from typing import Any
 from untrace import jaxapi
 from untrace.errors import LiftingError
 from untrace.lifting.recorded.building import call, dict_of, display, entry, starred
-from untrace.lifting.recorded.calls.lost_derivatives import computes_lost, lost_in
+from untrace.lifting.recorded.calls.lost_derivatives import (
+    computes_lost,
+    lost_in,
+    pulled_back_in,
+)
 from untrace.lifting.recorded.functions.definitions import define
+from untrace.lifting.recorded.plan import Plan, Restart
 from untrace.lifting.recorded.program import Program
 from untrace.lifting.recorded.readers import public_readers
 from untrace.lifting.recorded.terms import Global, Term
@@ -69,7 +74,9 @@ def perturbed_rules(
         raise Unwritable("rules that are told of symbolic zeros are passed functions")
     fwd, bwd = rules(function)
     made: dict[Choice, tuple[Term, Backward]] = {}
-    for given, told in _traced(function, body, writer.program).items():
+    traced = _traced(function, body, writer.program)
+    _pull_back(traced.values(), writer.program.plan)
+    for given, told in traced.items():
         if isinstance(told, Exception):
             made[given] = raising(told), {}
             continue
@@ -110,6 +117,22 @@ def _traced(
         return found
 
     return program.plan.apart.once((id(function), id(body)), traced)
+
+
+def _pull_back(traced: Iterable[ToldRules | Exception], plan: Plan) -> None:
+    """Learn which primitives of libraries reverse mode goes through in rules.
+
+    Raises:
+      Restart: If there are more of them than was known.
+    """
+    n_known = len(plan.pulled_back)
+    for told in traced:
+        if not isinstance(told, Exception):
+            for run in (told.forward, *told.backward.values()):
+                if not isinstance(run, Exception):
+                    plan.pulled_back |= pulled_back_in(run)
+    if len(plan.pulled_back) > n_known:
+        raise Restart
 
 
 def _refuse_lost(told: ToldRules) -> None:

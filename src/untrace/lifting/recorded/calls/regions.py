@@ -7,14 +7,15 @@ the function is written as at level "lax".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from untrace import jaxapi
 from untrace.capture.origins import function_name
 from untrace.errors import LiftingError, reason
-from untrace.ir import Atom, Block
+from untrace.ir import Atom, Block, Value
+from untrace.lifting.blocks.inlining import renamed
 from untrace.lifting.frame import Frame, module_function
 from untrace.lifting.heads import Parameters, plain_head
 from untrace.lifting.lift import count_blocks
@@ -74,7 +75,7 @@ def write_call(item: Call, writer: Writer) -> None:
         program.plan.lowered.setdefault(item, why)
     try:
         is_region = item.function is unflattening or item in program.plan.lowered
-        if is_region or program.opens(item):
+        if is_region or _takes_other_numbers(item, program) or program.opens(item):
             write_region(item, writer)
         else:
             writer.as_made(item)
@@ -212,7 +213,39 @@ def write_region(item: Call, writer: Writer) -> None:
 def _region(item: Call, writer: Writer) -> Region:
     """Return the equations of a call, for what no name stands for."""
     found = writer.program.region(item, lambda v: writer.find(id(v)) is not None)
-    return _passed_on(found, writer)
+    return _passed_on(_as_strong(found, writer.program.strong), writer)
+
+
+def _takes_other_numbers(item: Call, program: Program) -> bool:
+    """Whether a call would convert numbers to the type of what stands for an operand.
+
+    What it makes of such operands has their types, too.
+    """
+    strong = program.strong
+    if not strong or item.is_own:
+        return False
+    given = [value for value in item.args if id(value) not in strong]
+    if len(given) == len(item.args):
+        return False
+    strong |= {id(made) for made in arrays_in(item.result) if made.weak_type}
+    return any(
+        type(value) in (bool, int, float, complex) or getattr(value, "weak_type", False)
+        for value in given
+    )
+
+
+def _as_strong(region: Region, strong: Collection[int]) -> Region:
+    """Give inputs the types of what is in the place of their operands."""
+    inputs = {
+        value: Value(value.aval.update(weak_type=False))
+        for value, operand in zip(region.block.inputs, region.operands)
+        if id(operand) in strong
+    }
+    if not inputs:
+        return region
+    made = renamed(region.block, dict(inputs))
+    block = replace(made, inputs=tuple([inputs.get(v, v) for v in made.inputs]))
+    return replace(region, block=block)
 
 
 def _assign(item: Call, region: Region, term: Term, writer: Writer) -> None:
