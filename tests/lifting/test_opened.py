@@ -15,7 +15,6 @@ from jax.interpreters import ad, batching, mlir
 import untrace
 from untrace import jaxapi
 from untrace.jaxapi import implementations
-from untrace.lifting.recorded.calls import perturbed
 from untrace.verification.equivalence import equivalent
 from untrace.verification.retrace import execute
 
@@ -646,24 +645,35 @@ def test_derivatives_that_are_not_kept_are_refused(way: Any) -> None:
     np.testing.assert_array_equal(jax.jacrev(src.load())(X), jnp.eye(X.size) * 8)
 
 
-def test_derivatives_of_what_is_imported_stay_calls() -> None:
+def test_derivatives_of_what_is_opened_stay_calls() -> None:
     def f(x: Any) -> Any:
         return jnp.sum(halved_p.bind(x) + x)
 
     src = untrace.source(jax.grad(f))(X)
-    assert "keep_types=True imports it" in " ".join(str(src).split())
+    assert src.report.is_verified, str(src.report)
+    said = " ".join(str(src).split())
+    assert "`halved` can be differentiated in reverse mode alone." in said
+    assert "return jax.grad(f)(x)" in str(src)
+    made = execute(str(src)).grad_of_f
+    np.testing.assert_array_equal(made(X), jnp.full_like(X, 8))
     src = untrace.source(jax.grad(f), keep_types=True)(X)
     assert src.report.strength == "identical"
     assert "return jax.grad(f)(x)" in str(src)
     np.testing.assert_array_equal(src.load()(X), jnp.full_like(X, 8))
 
 
-def test_rules_that_differentiate_what_is_imported_are_not_even_traced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What a function computes in a loop tells that its rules cannot be kept."""
+def test_forward_derivatives_of_what_is_opened_are_written_from_equations() -> None:
+    src = untrace.source(lambda x: jax.jvp(halved_p.bind, (x,), (x,)))(X)
+    assert src.report.is_verified, str(src.report)
+    said = " ".join(str(src).split())
+    assert "written from its equations: the derivative of `halved` is its" in said
 
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_rules_that_differentiate_what_is_opened(is_loop: bool) -> None:
     def turns(x: Any) -> Any:
+        if not is_loop:
+            return jnp.cos(halved_p.bind(x) + 1)
         return jax.lax.fori_loop(0, 3, lambda _, y: halved_p.bind(y) + 1, x)
 
     f = jax.custom_vjp(turns)
@@ -672,13 +682,11 @@ def test_rules_that_differentiate_what_is_imported_are_not_even_traced(
         lambda pull, cotangent: pull(cotangent),
         symbolic_zeros=True,
     )
-    monkeypatch.setattr(perturbed, "trace_told_rules", pytest.fail)
     src = untrace.source(lambda x: f(x) * 2)(X)
     assert src.report.is_verified, str(src.report)
-    assert (
-        "is written from its equations: the derivative of `halved` is its"
-        in " ".join(str(src).split())
-    )
+    said = " ".join(str(src).split())
+    assert ("from its equations: the derivative of `halved` is its" in said) is is_loop
+    assert "not from the calls that were made" not in said
 
 
 def test_derivatives_through_a_rule_of_the_user_are_kept() -> None:

@@ -58,7 +58,8 @@ class Opener(Inliner):
         if len(self._pulled_back) > self._n_pulled_back:
             self._n_pulled_back = len(self._pulled_back)
             self._blocks.clear()
-            self.primitives.clear()
+            for known in (self.primitives, self.differing, self.transforming):
+                known.clear()
         return block if self._keep else super().block(block)
 
     def opened(self, eqn: Equation, operands: Sequence[Atom]) -> Block | None:
@@ -136,11 +137,19 @@ class Opener(Inliner):
         names = {primitive.name for primitive in self.primitives}
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         bound = _listed(self.transforming)
+        pulled = _listed(
+            {p.name for p, has_backward in self.primitives.items() if has_backward}
+        )
         lifter.note(
             f"{OPENED}: {_listed(names)} of {', '.join(owners)}. "
             "Their rules for `vmap` and `grad` are not kept: this file may allow what "
             "they refuse"
             + (f", and `src.load()` binds {bound} for theirs." if bound else ".")
+            + (
+                f" {pulled} can be differentiated in reverse mode alone."
+                if pulled
+                else ""
+            )
         )
         if self.differing:
             differing = _listed(self.differing)

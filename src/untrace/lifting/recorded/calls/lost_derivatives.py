@@ -7,6 +7,7 @@ Files that keep types import the primitive, and its derivative with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from untrace import jaxapi
@@ -21,8 +22,13 @@ _DIFFERENTIATING = _REVERSE | _FORWARD | {"linearize"}
 _REASON = "the derivative of `{}` is its library's alone (keep_types=True imports it)"
 
 
-def lost_derivative(item: Call) -> str:
-    """Say which primitive's derivative a call asks for that no file has; "" if none."""
+def lost_derivative(item: Call, pulled_back: Set[Any]) -> str:
+    """Say which primitive's derivative a call asks for that no file has; "" if none.
+
+    Args:
+      item: The call.
+      pulled_back: The primitives that have the backward passes of their libraries.
+    """
     if (
         item.is_own
         or item.span is None
@@ -31,32 +37,36 @@ def lost_derivative(item: Call) -> str:
         return ""
     span = item.span
     for bind in span.log[span.first : span.last]:
-        if jaxapi.library_of(bind.primitive) and _is_refused(bind):
+        if bind.primitive in pulled_back or not jaxapi.library_of(bind.primitive):
+            continue
+        if _is_refused(bind):
             return _REASON.format(bind.primitive.name)
     return ""
 
 
-def lost_in(body: Body) -> str:
+def lost_in(body: Body, pulled_back: Set[Any]) -> str:
     """Say so of the calls in a run."""
-    return next(filter(None, map(lost_derivative, calls_inside(body))), "")
+    found = (lost_derivative(item, pulled_back) for item in calls_inside(body))
+    return next(filter(None, found), "")
 
 
 def computes_lost(body: Body) -> str:
     """Say which primitive of that kind a run computes, differentiated or not.
 
-    One in a loop, or in a function with rules of its own, is computed as well.
+    One in a loop, or in a function with rules of its own, is computed as well, and has no
+    backward pass in a file: the rules would differentiate the loop.
     """
     for item in body.calls:
         span = item.span
-        for bind in span.log[span.first : span.last] if span else ():
-            if jaxapi.library_of(bind.primitive) and _is_other(bind):
-                return _REASON.format(bind.primitive.name)
-            for eqn in jaxapi.equations_inside(bind):
-                avals = [[atom.aval for atom in of] for of in (eqn.invars, eqn.outvars)]
-                if jaxapi.library_of(eqn.primitive) and (
-                    jaxapi.differentiates_otherwise(eqn.primitive, eqn.params, *avals)
-                ):
-                    return _REASON.format(eqn.primitive.name)
+        bound = (
+            {bind.primitive for bind in span.log[span.first : span.last]}
+            if span
+            else ()
+        )
+        for asked in _of_libraries(item):
+            is_known = asked[0] in bound and jaxapi.pulls_back_otherwise(*asked)
+            if not is_known and jaxapi.differentiates_otherwise(*asked):
+                return _REASON.format(asked[0].name)
     return ""
 
 
@@ -69,37 +79,39 @@ def pulled_back_in(body: Body) -> set[Any]:
     pulled_back: set[Any] = set()
     pushed_forward: set[Any] = set()
     for item in calls_inside(body):
-        if item.is_own or item.span is None:
-            continue
-        names = _names_within(item.function)
-        if not names & (_REVERSE | _FORWARD):
-            continue
-        found = pushed_forward if names & _FORWARD else pulled_back
-        span = item.span
-        for bind in span.log[span.first : span.last]:
-            avals = [jaxapi.aval_of(arg) for arg in bind.args]
-            results = [jaxapi.aval_of(result) for result in bind.results]
-            _note(bind.primitive, bind.params, avals, results, found)
-            for eqn in jaxapi.equations_inside(bind):
-                types = [[atom.aval for atom in of] for of in (eqn.invars, eqn.outvars)]
-                _note(eqn.primitive, eqn.params, *types, found)
+        names = frozenset[str]() if item.is_own else _names_within(item.function)
+        if names & (_REVERSE | _FORWARD):
+            found = pushed_forward if names & _FORWARD else pulled_back
+            for asked in _of_libraries(item):
+                if asked[0] not in found and jaxapi.pulls_back_otherwise(*asked):
+                    found.add(asked[0])
     return pulled_back - pushed_forward
 
 
-def _note(
-    primitive: Any, params: Any, avals: Any, results: Any, found: set[Any]
-) -> None:
-    is_known = primitive in found or not jaxapi.library_of(primitive)
-    if not is_known and jaxapi.pulls_back_otherwise(primitive, params, avals, results):
-        found.add(primitive)
+_Asked = tuple[Any, Mapping[str, Any], Sequence[Any], Sequence[Any]]
+"""A primitive, its params, and the types of its operands and results."""
+
+
+def _of_libraries(item: Call) -> Iterator[_Asked]:
+    """Yield which primitives of libraries a call binds, in sub-programs as well."""
+    span = item.span
+    for bind in span.log[span.first : span.last] if span else ():
+        if jaxapi.library_of(bind.primitive):
+            yield bind.primitive, bind.params, *_types(bind)
+        for eqn in jaxapi.equations_inside(bind):
+            if jaxapi.library_of(eqn.primitive):
+                operands, results = (
+                    [atom.aval for atom in of] for of in (eqn.invars, eqn.outvars)
+                )
+                yield eqn.primitive, eqn.params, operands, results
 
 
 def _names_within(function: Any) -> frozenset[str]:
     """Return what a function is called as a transformation, and what it transforms."""
     layer = peel(function)
-    is_made = layer is not None and layer.kind == "transformed"
-    inner = _names_within(layer.inner) if is_made else frozenset()
-    return names_of(function) | inner
+    if layer is None or layer.kind != "transformed":
+        return names_of(function)
+    return names_of(function) | _names_within(layer.inner)
 
 
 def _is_refused(bind: Bind) -> bool:
@@ -107,6 +119,10 @@ def _is_refused(bind: Bind) -> bool:
 
 
 def _is_other(bind: Bind) -> bool:
-    avals = [jaxapi.aval_of(arg) for arg in bind.args]
-    results = [jaxapi.aval_of(result) for result in bind.results]
-    return jaxapi.differentiates_otherwise(bind.primitive, bind.params, avals, results)
+    types = _types(bind)
+    return jaxapi.differentiates_otherwise(bind.primitive, bind.params, *types)
+
+
+def _types(bind: Bind) -> tuple[list[Any], list[Any]]:
+    operands = [jaxapi.aval_of(arg) for arg in bind.args]
+    return operands, [jaxapi.aval_of(result) for result in bind.results]

@@ -75,7 +75,8 @@ def perturbed_rules(
     fwd, bwd = rules(function)
     made: dict[Choice, tuple[Term, Backward]] = {}
     traced = _traced(function, body, writer.program)
-    _pull_back(traced.values(), writer.program.plan)
+    if not writer.program.options.keep_types:  # else primitives are imported
+        _pull_back(traced.values(), writer.program.plan)
     for given, told in traced.items():
         if isinstance(told, Exception):
             made[given] = raising(told), {}
@@ -111,8 +112,6 @@ def _traced(
             except Exception as error:  # the user's code, which may raise anything
                 found[given] = error
             else:
-                if not program.options.keep_types:  # else primitives are imported
-                    _refuse_lost(told)
                 found[given] = told
         return found
 
@@ -124,25 +123,22 @@ def _pull_back(traced: Iterable[ToldRules | Exception], plan: Plan) -> None:
 
     Raises:
       Restart: If there are more of them than was known.
+      LiftingError: If rules differentiate what no file can: most of each would be
+        equations.
     """
+    runs = [
+        run
+        for told in traced
+        if not isinstance(told, Exception)
+        for run in (told.forward, *told.backward.values())
+        if not isinstance(run, Exception)
+    ]
     n_known = len(plan.pulled_back)
-    for told in traced:
-        if not isinstance(told, Exception):
-            for run in (told.forward, *told.backward.values()):
-                if not isinstance(run, Exception):
-                    plan.pulled_back |= pulled_back_in(run)
+    plan.pulled_back.update(*map(pulled_back_in, runs))
     if len(plan.pulled_back) > n_known:
         raise Restart
-
-
-def _refuse_lost(told: ToldRules) -> None:
-    """Refuse rules that differentiate what no file can.
-
-    Raises:
-      LiftingError: If these do: most of each rule would be equations.
-    """
-    for run in (told.forward, *told.backward.values()):
-        lost = "" if isinstance(run, Exception) else lost_in(run)
+    for run in runs:
+        lost = lost_in(run, plan.pulled_back)
         if lost:
             raise LiftingError(lost)
 

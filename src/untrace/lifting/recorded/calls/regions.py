@@ -69,7 +69,7 @@ def write_call(item: Call, writer: Writer) -> None:
     trail, turn = writer.trail, writer.turn
     was_kept = item.is_own and not program.is_dissolved(item)
     program.n_apart += item.is_apart
-    why = "" if program.options.keep_types else lost_derivative(item)
+    why = "" if program.options.keep_types else lost_derivative(item, plan.pulled_back)
     why = why or ("a class computes what it returns anew" if item.is_remade else "")
     if why:
         program.plan.lowered.setdefault(item, why)
@@ -222,7 +222,7 @@ def _takes_other_numbers(item: Call, program: Program) -> bool:
     What it makes of such operands has their types, too.
     """
     strong = program.strong
-    if not strong or item.is_own:
+    if not strong or item.is_own or isinstance(item.function, jaxapi.Primitive):
         return False
     given = [value for value in item.args if id(value) not in strong]
     if len(given) == len(item.args):
