@@ -128,6 +128,7 @@ for name in ["neg", "abs", "sign", "square", "integer_pow"]:
 example("integer_pow", lambda x: lax.integer_pow(x, -3), f32(3))
 example("pow", lambda x: x**2.5, f32(3))
 example("pow", lambda x: 2.5**x, f32(3))
+example("pow", lambda x: (-1.0) ** x, f32(3))
 example("mul", lambda x, y: lax.mul(x, y, out_dtype=jnp.float32), bf16(3), bf16(3))
 example("mul", lambda x: x * jnp.uint32(3000000000), u32(3))
 example("mul", lambda x: lax.mul(x, x, out_dtype=jnp.dtype("float32")), bf16(3))

@@ -55,6 +55,14 @@ def on_value(eqn: Equation) -> bool:
     return type(eqn.operands[0]) is Value
 
 
+def begins_with_sign(eqn: Equation) -> bool:
+    """Hold where the first operand is a real number below zero, `-1.0` or `-0.0`."""
+    atom = eqn.operands[0]
+    if not isinstance(atom, Literal) or dtype_name(atom) not in FLOATS:
+        return False
+    return bool(np.signbit(np.float64(atom.value)))
+
+
 def states(*params: str) -> When:
     """Hold where the params are there and not None."""
     return lambda eqn: all(eqn.params.get(name) is not None for name in params)
