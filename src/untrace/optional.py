@@ -95,6 +95,10 @@ class Decision(NamedTuple):
         return f"`{self.step}`" + (f" ({self.subject})" if self.subject else "")
 
 
+Called = dict[Decision, None]
+"""Decisions, in the order in which they came up."""
+
+
 @dataclass(eq=False, slots=True)
 class _File:
     """A file that is being written.
@@ -102,31 +106,22 @@ class _File:
     Attributes:
       left_out: The decisions that it is written without, and why.
       taken: Those that were taken, in order.
+      called: Those that came up, taken or not, where that is noted.
     """
 
     left_out: dict[Decision, str] = field(default_factory=dict)
     taken: dict[Decision, None] = field(default_factory=dict)
+    called: Called | None = None
 
-    def leaves_out(self, name: str, args: Sequence[Any]) -> bool:
+    def leaves_out(self, step: str, about: str) -> bool:
         """Whether a step is left out for what it is given."""
-        if not self.left_out:
-            return False
-        decision = Decision(name, _subject(args))
-        return decision in self.left_out or Decision(name) in self.left_out
+        return (step, about) in self.left_out or (step, "") in self.left_out
 
 
 # The file that is being written; None outside.
 _file: ContextVar[_File | None] = ContextVar("file", default=None)
 # What files are begun with; None if each is by itself.
 _begun: ContextVar[_File | None] = ContextVar("begun", default=None)
-# What steps have been called for, left out or not, where that is noted.
-_called: ContextVar[dict[str, dict[str, None]] | None] = ContextVar(
-    "called", default=None
-)
-
-
-def _subject(args: Sequence[Any]) -> str:
-    return args[0].subject if args and isinstance(args[0], Subject) else ""
 
 
 # ---- steps -------------------------------------------------------------------------
@@ -153,24 +148,28 @@ class OptionalStep(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         stop_if_late()
-        called, file = _called.get(), _file.get()
-        if called is not None:
-            called.setdefault(self.name, {})[_subject(args)] = None
-        if file is not None and file.leaves_out(self.name, args):
+        file = _file.get()
+        if file is None:
+            return self.function(*args, **kwargs)
+        first = args[0] if args else None
+        about = first.subject if isinstance(first, Subject) else ""
+        key = self.name, about  # quicker to make than the decision that it equals
+        if file.called is not None and key not in file.called:
+            file.called[Decision(*key)] = None
+        if file.left_out and file.leaves_out(*key):
             return self.otherwise(*args, **kwargs)
         try:
             made = self.function(*args, **kwargs)
         except Exception as error:
-            if file is None or isinstance(error, Signal):
+            if isinstance(error, Signal):
                 raise
             why = f"{RAISED} {reason(error)}"
             n_raised = sum(one.step == self.name for one in file.left_out)
-            is_alone = n_raised < MAX_SINGLY
-            decision = Decision(self.name, _subject(args) if is_alone else "")
+            decision = Decision(self.name, about if n_raised < MAX_SINGLY else "")
             file.left_out[decision] = why
             raise StepFailed(f"{decision}: {why}") from error
-        if file is not None and self._is_taken(made, args, kwargs):
-            file.taken[Decision(self.name, _subject(args))] = None
+        if key not in file.taken and self._is_taken(made, args, kwargs):
+            file.taken[Decision(*key)] = None
         return made
 
     def _is_taken(
@@ -362,21 +361,17 @@ def _taken_again(
     return None
 
 
-Called = dict[str, dict[str, None]]
-"""The subjects that steps were called for, by the names of the steps."""
-
-
 @contextlib.contextmanager
 def _noting_calls() -> Generator[Called]:
     """Note which steps are called for what, left out or not."""
-    outer, called = _called.get(), Called()
-    token = _called.set(called)
+    file, called = _file.get() or _File(), Called()
+    outer, file.called = file.called, called
     try:
         yield called
     finally:
-        _called.reset(token)
-        for name, subjects in called.items() if outer is not None else ():
-            outer.setdefault(name, {}).update(subjects)  # type: ignore[union-attr]
+        file.called = outer
+        if outer is not None:
+            outer.update(called)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -404,13 +399,14 @@ class _Trials(Generic[T]):
         if best is None:
             return None
         # Those that nothing asked for have no part in either text.
-        steps = [one for one in steps if one.step in called or one.step in instead]
+        asked = {one.step for one in (*called, *instead)}
+        steps = [one for one in steps if one.step in asked]
         start = time.monotonic()
         steps, best = self.fewest(steps, best, start)
         if len(steps) != 1:
             return steps, best
         (step,) = steps
-        single = [Decision(step.step, about) for about in called.get(step.step, ())]
+        single = [one for one in called if one.step == step.step]
         if len(single) < 2 or any(not one.subject for one in single):
             return steps, best
         # Another text may ask for others.

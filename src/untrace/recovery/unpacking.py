@@ -51,6 +51,7 @@ class Unpacked(NamedTuple):
 
 
 @optional(makes(tuple))
+@functools.lru_cache(maxsize=1024)
 def unpacked(code: types.CodeType) -> Sequence[Unpacked]:
     """Return what a function unpacks of its parameters and closure, each part once."""
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -99,7 +100,8 @@ def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
     stores = Counter(name for one in instructions for name in _stored(one))
     before = Counter[str]()
     for index, instruction in enumerate(instructions):
-        before.update(_stored(instruction))
+        for name in _stored(instruction):
+            before[name] += 1
         if instruction.opname not in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             continue
         name, path = _source(instructions, index)

@@ -29,17 +29,16 @@ def lost_derivative(item: Call, pulled_back: Set[Any]) -> str:
       item: The call.
       pulled_back: The primitives that have the backward passes of their libraries.
     """
-    if (
-        item.is_own
-        or item.span is None
-        or not names_of(item.function) & _DIFFERENTIATING
-    ):
-        return ""
     span = item.span
-    for bind in span.log[span.first : span.last]:
-        if bind.primitive in pulled_back or not jaxapi.library_of(bind.primitive):
-            continue
-        if _is_refused(bind):
+    if item.is_own or span is None:
+        return ""
+    binds = span.log[span.first : span.last]
+    libraries = set(filter(jaxapi.library_of, {bind.primitive for bind in binds}))
+    libraries -= pulled_back
+    if not (libraries and names_of(item.function) & _DIFFERENTIATING):
+        return ""
+    for bind in binds:
+        if bind.primitive in libraries and _is_refused(bind):
             return _REASON.format(bind.primitive.name)
     return ""
 
@@ -57,14 +56,8 @@ def computes_lost(body: Body) -> str:
     backward pass in a file: the rules would differentiate the loop.
     """
     for item in body.calls:
-        span = item.span
-        bound = (
-            {bind.primitive for bind in span.log[span.first : span.last]}
-            if span
-            else ()
-        )
-        for asked in _of_libraries(item):
-            is_known = asked[0] in bound and jaxapi.pulls_back_otherwise(*asked)
+        for is_inside, asked in _of_libraries(item):
+            is_known = not is_inside and jaxapi.pulls_back_otherwise(*asked)
             if not is_known and jaxapi.differentiates_otherwise(*asked):
                 return _REASON.format(asked[0].name)
     return ""
@@ -82,7 +75,7 @@ def pulled_back_in(body: Body) -> set[Any]:
         names = frozenset[str]() if item.is_own else _names_within(item.function)
         if names & (_REVERSE | _FORWARD):
             found = pushed_forward if names & _FORWARD else pulled_back
-            for asked in _of_libraries(item):
+            for _, asked in _of_libraries(item):
                 if asked[0] not in found and jaxapi.pulls_back_otherwise(*asked):
                     found.add(asked[0])
     return pulled_back - pushed_forward
@@ -92,18 +85,18 @@ _Asked = tuple[Any, Mapping[str, Any], Sequence[Any], Sequence[Any]]
 """A primitive, its params, and the types of its operands and results."""
 
 
-def _of_libraries(item: Call) -> Iterator[_Asked]:
-    """Yield which primitives of libraries a call binds, in sub-programs as well."""
+def _of_libraries(item: Call) -> Iterator[tuple[bool, _Asked]]:
+    """Yield which primitives of libraries a call binds, and if in a sub-program."""
     span = item.span
     for bind in span.log[span.first : span.last] if span else ():
         if jaxapi.library_of(bind.primitive):
-            yield bind.primitive, bind.params, *_types(bind)
+            yield False, (bind.primitive, bind.params, *_types(bind))
         for eqn in jaxapi.equations_inside(bind):
             if jaxapi.library_of(eqn.primitive):
                 operands, results = (
                     [atom.aval for atom in of] for of in (eqn.invars, eqn.outvars)
                 )
-                yield eqn.primitive, eqn.params, operands, results
+                yield True, (eqn.primitive, eqn.params, operands, results)
 
 
 def _names_within(function: Any) -> frozenset[str]:
