@@ -39,6 +39,7 @@ from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
 from untrace.stages import TimeIsOver, is_late, stage, stoppable
+from untrace.verification.difference import Difference
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -222,7 +223,10 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         plan.excluded |= wrong
         why = report.why
         if not (wrong or _lower(lines, why, plan, program)):
-            return source
+            found = report.parting or report.difference
+            blamed = found.blamed if isinstance(found, Difference) else ()
+            if not plan.lower_around(blamed, why):
+                return source
 
 
 def _lower(lines: Sequence[str], why: str, plan: Plan, program: Program) -> bool:

@@ -240,6 +240,33 @@ class Plan:
         self.n_widened += 1
         return self.lower(wider[0 if self.n_widened == MAX_WIDENED else -1], why)
 
+    def lower_around(self, equations: Sequence[Any], why: str) -> bool:
+        """Write a call that made one of some equations from its equations.
+
+        Args:
+          equations: Those of the program around a difference, outermost first; None is
+            one that is not known.
+          why: How it differs.
+
+        It is the innermost call that is not written so yet, of the innermost equation.
+
+        Returns:
+          Whether there is one.
+        """
+        calls = [item for run in self.roots() for item, _ in calls_around(run)]
+        for eqn in reversed(equations):
+            made = set() if eqn is None else {*map(id, eqn.outvars)}
+            for item in calls if made else ():
+                span = item.span
+                results = (
+                    id(jaxapi.var_behind(result))
+                    for bind in (span.log[span.first : span.last] if span else ())
+                    for result in bind.results
+                )
+                if not made.isdisjoint(results) and self.lower(item, why):
+                    return True
+        return False
+
     def learn(self, references: References) -> bool:
         """Learn from what a program refers to which results it has no need for.
 
