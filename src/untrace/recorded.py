@@ -190,8 +190,14 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         report = source.report
         if report.is_verified and unmerged:
             return _merged_again(source, plan, unmerged, suspects, attempt)
-        is_last = plan.n_rounds == MAX_ROUNDS or is_late()
-        if report.is_verified or not options.verify or is_last:
+        if report.is_verified or not options.verify or is_late():
+            program.release()
+            return source
+        found = report.parting or report.difference
+        blamed = found.blamed if isinstance(found, Difference) else ()
+        if plan.n_rounds >= MAX_ROUNDS:
+            if plan.lower_around(blamed, report.why):
+                continue
             program.release()
             return source
         plan.n_rounds += 1
@@ -222,11 +228,9 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         wrong = rewriter.lines_in(line) - plan.excluded
         plan.excluded |= wrong
         why = report.why
-        if not (wrong or _lower(lines, why, plan, program)):
-            found = report.parting or report.difference
-            blamed = found.blamed if isinstance(found, Difference) else ()
-            if not plan.lower_around(blamed, why):
-                return source
+        is_lowered = wrong or _lower(lines, why, plan, program)
+        if not (is_lowered or plan.lower_around(blamed, why)):
+            return source
 
 
 def _lower(lines: Sequence[str], why: str, plan: Plan, program: Program) -> bool:

@@ -56,6 +56,7 @@ from untrace.recovery.record import (
 
 MAX_STEPS = 8  # in which the result of a function becomes what is needed of it
 MAX_WIDENED = 2
+MAX_AROUND = 4  # calls that are lowered by the equations around a difference
 MAX_BAKED = 16  # passes that may be spent on them
 
 
@@ -124,6 +125,7 @@ class Plan:
       n_rounds: How often it was written without being proved.
       failures: How often it failed in which way, called from which lines.
       n_widened: How often a call around one that was lowered was lowered, too.
+      n_around: How often one was by the equations around a difference.
     """
 
     recording: Body
@@ -177,6 +179,7 @@ class Plan:
     n_rounds: int = 0
     failures: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     n_widened: int = 0
+    n_around: int = 0
 
     def __post_init__(self) -> None:
         self.numbered = classes_of_traced_numbers(self.recording)
@@ -253,6 +256,9 @@ class Plan:
         Returns:
           Whether there is one.
         """
+        if self.n_around == MAX_AROUND:
+            return False
+        self.n_around += 1
         calls = [item for run in self.roots() for item, _ in calls_around(run)]
         for eqn in reversed(equations):
             made = set() if eqn is None else {*map(id, eqn.outvars)}

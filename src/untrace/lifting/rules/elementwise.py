@@ -12,7 +12,7 @@ from untrace.lifting.rules.when import (
     INTEGERS,
     alike,
     all_of,
-    begins_with_sign,
+    begins_unsigned,
     dtype_name,
     has,
     of,
@@ -55,8 +55,8 @@ rule("neg", "-{0}", when=of(*NUMBERS))
 rule("neg", "jax.lax.neg({0})")
 rule("integer_pow", "{0}**{y}", when=of(*NUMBERS))
 rule("integer_pow", "jax.lax.integer_pow({0}, {y})")
-rule("pow", "({0})**{1}", when=all_of(begins_with_sign, alike(*INEXACT)), bare=True)
-rule("pow", "{0}**{1}", when=alike(*INEXACT), bare=True)
+rule("pow", "{0}**{1}", when=all_of(begins_unsigned, alike(*INEXACT)), bare=True)
+rule("pow", "({0})**{1}", when=alike(*INEXACT), bare=True)
 rule("pow", "jax.lax.pow({0}, {1})")
 rule("square", "jnp.square({0})", when=of(*NUMBERS))
 rule("square", "jax.lax.square({0})")

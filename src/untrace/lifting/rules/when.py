@@ -55,12 +55,12 @@ def on_value(eqn: Equation) -> bool:
     return type(eqn.operands[0]) is Value
 
 
-def begins_with_sign(eqn: Equation) -> bool:
-    """Hold where the first operand is a real number below zero, `-1.0` or `-0.0`."""
+def begins_unsigned(eqn: Equation) -> bool:
+    """Hold where the first operand is no real number below zero, `-1.0` or `-0.0`."""
     atom = eqn.operands[0]
     if not isinstance(atom, Literal) or dtype_name(atom) not in FLOATS:
-        return False
-    return bool(np.signbit(np.float64(atom.value)))
+        return True
+    return not np.signbit(np.float64(atom.value))
 
 
 def states(*params: str) -> When:
