@@ -14,7 +14,7 @@ from jax.interpreters import ad, batching, mlir
 
 import untrace
 from untrace import jaxapi
-from untrace.jaxapi import implementations
+from untrace.jaxapi import libraries
 from untrace.verification.equivalence import equivalent
 from untrace.verification.retrace import execute
 
@@ -489,7 +489,7 @@ late_p = _primitive("late", lambda x: jnp.sin(x))
 def test_params_are_known_again_by_trees_of_plain_containers() -> None:
     def answer(*held: Any) -> Any:
         trees = [jax.tree.structure(each) for each in held]
-        return tuple([implementations._exact(tree) for tree in trees])
+        return tuple([libraries._exact(tree) for tree in trees])
 
     first, second = answer(({"a": 1, "b": [2]}, None), ({"a": 1, "b": [2]}, None))
     assert first == second

@@ -128,8 +128,6 @@ from untrace.jaxapi.implementations import (
     differentiates_otherwise as differentiates_otherwise,
 )
 from untrace.jaxapi.implementations import implementation as implementation
-from untrace.jaxapi.implementations import library_of as library_of
-from untrace.jaxapi.implementations import operand_names as operand_names
 from untrace.jaxapi.implementations import pulled_back as pulled_back
 from untrace.jaxapi.implementations import pulls_back_otherwise as pulls_back_otherwise
 from untrace.jaxapi.implementations import refusing_original as refusing_original
@@ -177,6 +175,8 @@ from untrace.jaxapi.kernels import (
 from untrace.jaxapi.kernels import (
     with_kernel_names as with_kernel_names,
 )
+from untrace.jaxapi.libraries import library_of as library_of
+from untrace.jaxapi.libraries import operand_names as operand_names
 from untrace.jaxapi.linear_solves import LinearSolve
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted

@@ -12,126 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import jax
 import numpy as np
-from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src.interpreters import ad as _ad
-from jax._src.interpreters import batching as _batching
-from jax._src.interpreters import mlir as _mlir
 
 from untrace.jaxapi.avals import same_aval
 from untrace.jaxapi.comparing import array_key
 from untrace.jaxapi.evaluation import eval_jaxpr
 from untrace.jaxapi.jaxprs import JaxprLiteral, Tracer, split_jaxpr, sub_jaxprs_of
+from untrace.jaxapi.libraries import asked_about, compiled_as, library_of, remembered
 from untrace.jaxapi.tracing import trace_flat
-from untrace.jaxapi.wrappers import inner_code
-from untrace.objects import closed_over
-
-_JAX = frozenset({"jax", "jaxlib"})
-_LOWERED = inner_code(_mlir.lower_fun, "f_lowered")
 
 
-def library_of(primitive: Any) -> str:
-    """Return the package whose function a primitive is compiled as; "" if none does."""
-    function = _compiled_as(primitive)
-    while isinstance(function, functools.partial):
-        function = function.func
-    root = str(getattr(function, "__module__", None) or "jax").partition(".")[0]
-    return "" if function is None or root in _JAX else root
-
-
-# The primitives whose derivatives are asked about: that of one may hold it again.
-_asked_about: ContextVar[frozenset[Any]] = ContextVar(
-    "asked_about", default=frozenset()
-)
-_Asked = TypeVar("_Asked", bound=Callable[[Any, Mapping[str, Any], Any, Any], Any])
-MAX_REMEMBERED = 1024
-
-
-def _remembered(function: _Asked) -> _Asked:
-    """Remember the answers of a function that is asked about primitives of libraries.
-
-    They are the same for the same primitive with the same rules, params, types and
-    settings. Params that may change in place are asked about anew each time.
-    """
-    known: dict[Any, tuple[Any, Any]] = {}
-
-    def asked(
-        primitive: Any, params: Mapping[str, Any], avals: Any, out_avals: Any
-    ) -> Any:
-        if not library_of(primitive) or _may_change(tuple(params.values())):
-            return function(primitive, params, avals, out_avals)
-        given = tuple([(name, _exact(value)) for name, value in sorted(params.items())])
-        types, settings = (tuple(avals), tuple(out_avals)), _config.trace_context()
-        rules = _rules(primitive)
-        around = _asked_about.get()
-        key = primitive, tuple(map(id, rules)), given, types, settings, around
-        found = known.get(key)
-        if found is None:
-            answer = function(primitive, params, avals, out_avals)
-            if len(known) >= MAX_REMEMBERED:
-                known.clear()
-            alive = dict(params), rules  # what is known by its `id`
-            found = known[key] = alive, answer
-        return found[1]  # another thread may forget it
-
-    return cast(_Asked, functools.wraps(function)(asked))
-
-
-def _may_change(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_may_change, value))
-    return isinstance(value, list | dict | set | bytearray | np.ndarray)
-
-
-def _rules(primitive: Any) -> tuple[Any, ...]:
-    """Return how a primitive is differentiated, batched, computed and compiled now."""
-    tables: tuple[Any, ...] = (
-        _ad.primitive_jvps,
-        _ad.primitive_transposes,
-        _batching.fancy_primitive_batchers,
-    )
-    registered = [table.get(primitive) for table in tables]
-    return *registered, primitive.impl, _compiled_as(primitive)
-
-
-def _exact(value: Any) -> Any:
-    """Return what only the same value has: 1 is not True, and 0.0 not -0.0.
-
-    What may have an equality of its own is known by its identity.
-    """
-    kind = type(value)
-    if kind is tuple:
-        return kind, *map(_exact, value)
-    if kind in (bool, int, str, bytes, type(None)):
-        return kind, value
-    if kind is jax.tree_util.PyTreeDef and _is_plain(value):
-        return kind, _exact_tree(value)
-    return (kind, repr(value)) if kind in (float, complex) else (kind, id(value))
-
-
-def _is_plain(tree: Any) -> bool:
-    """Whether a tree has Python's containers alone; other classes may compare anything."""
-    kind, _ = tree.node_data() or (tuple, None)
-    return kind in (tuple, list, dict, type(None)) and all(
-        map(_is_plain, tree.children())
-    )
-
-
-def _exact_tree(tree: Any) -> Any:
-    kind, keys = tree.node_data() or ("leaf", ())
-    return kind, _exact(tuple(keys or ())), *map(_exact_tree, tree.children())
-
-
-@_remembered
+@remembered
 def implementation(
     primitive: Any,
     params: Mapping[str, Any],
@@ -183,7 +81,7 @@ def _underived(
     return functools.partial(function, *consts)
 
 
-@_remembered
+@remembered
 def pulled_back(
     primitive: Any,
     params: Mapping[str, Any],
@@ -217,7 +115,7 @@ def pulled_back(
     return trace_flat(function, avals)
 
 
-@_remembered
+@remembered
 def pulls_back_otherwise(
     primitive: Any,
     params: Mapping[str, Any],
@@ -244,20 +142,6 @@ def pulls_back_otherwise(
     return one is not None and other is not None and _parts(one, other)
 
 
-def operand_names(primitive: Any, n_operands: int) -> tuple[str, ...] | None:
-    """Return what the function that a primitive is compiled as calls the operands."""
-    compiled = _compiled_as(primitive)
-    if compiled is None:
-        return None
-    parameters = list(inspect.signature(compiled).parameters.values())[:n_operands]
-    kinds = {parameter.kind for parameter in parameters}
-    if len(parameters) < n_operands or kinds != {
-        inspect.Parameter.POSITIONAL_OR_KEYWORD
-    }:
-        return None
-    return tuple([parameter.name for parameter in parameters])
-
-
 _ORIGINAL = "__untrace_original__"
 
 
@@ -266,14 +150,14 @@ def refusing_original(error: Exception) -> Callable[..., list[Any]] | None:
     return error.__dict__.get(_ORIGINAL)
 
 
-@_remembered
+@remembered
 def _implementation(
     primitive: Any,
     params: Mapping[str, Any],
     avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> Any:
-    function = _compiled_as(primitive)
+    function = compiled_as(primitive)
     if function is None or not library_of(primitive):
         return None
     try:
@@ -302,7 +186,7 @@ def _calls_foreign_code(body: Any) -> bool:
     return any(map(_calls_foreign_code, inner))
 
 
-@_remembered
+@remembered
 def differentiates_otherwise(
     primitive: Any,
     params: Mapping[str, Any],
@@ -334,7 +218,7 @@ def differentiates_otherwise(
 
     functions = bound(primitive, params), _evaluating(inner)
     alone = [[i] for i in floats] if floats[1:] else []
-    token = _asked_about.set(_asked_about.get() | {primitive})
+    token = asked_about.set(asked_about.get() | {primitive})
     try:
         for places in (floats, *alone):
             types = [*avals, *[avals[i] for i in places]]
@@ -345,11 +229,11 @@ def differentiates_otherwise(
     except Exception:  # a rule may want other things than that all is perturbed
         return True
     finally:
-        _asked_about.reset(token)
+        asked_about.reset(token)
     return False
 
 
-@_remembered
+@remembered
 def transforms_otherwise(
     primitive: Any,
     params: Mapping[str, Any],
@@ -515,7 +399,7 @@ def _evaluated(eqn: Any, operands: Sequence[Any], is_derived: bool) -> Sequence[
     primitive = eqn.primitive
     avals = [[atom.aval for atom in atoms] for atoms in (eqn.invars, eqn.outvars)]
     inner = _implementation(primitive, eqn.params, *avals)
-    if inner is not None and is_derived and primitive not in _asked_about.get():
+    if inner is not None and is_derived and primitive not in asked_about.get():
         is_other = differentiates_otherwise(primitive, eqn.params, *avals)
         inner = None if is_other else inner
     if inner is not None:
@@ -557,14 +441,3 @@ def _as_weak_as(aval: Any, result: Any) -> Any:
     if is_weak or not getattr(_core.typeof(result), "weak_type", False):
         return result
     return jax.lax.convert_element_type(result, result.dtype)
-
-
-def _compiled_as(primitive: Any) -> Callable[..., Any] | None:
-    """Return the function that a primitive is compiled as on all platforms."""
-    entry = _mlir._lowerings.get(primitive)
-    rule = getattr(entry, "rule", entry)
-    if not isinstance(rule, types.FunctionType) or rule.__code__ is not _LOWERED:
-        return None
-    if any(primitive in rules for rules in _mlir._platform_specific_lowerings.values()):
-        return None
-    return closed_over(rule)["fun"]

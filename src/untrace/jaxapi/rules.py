@@ -35,7 +35,6 @@ from jax._src.linear_util import WrappedFun
 from untrace.jaxapi.avals import short_type
 from untrace.jaxapi.binds import is_full, outside_traces
 from untrace.jaxapi.evaluation import eval_jaxpr
-from untrace.jaxapi.implementations import library_of
 from untrace.jaxapi.jaxprs import (
     ClosedJaxpr,
     Jaxpr,
@@ -47,6 +46,7 @@ from untrace.jaxapi.jaxprs import (
     sub_jaxprs_of,
     var_behind,
 )
+from untrace.jaxapi.libraries import library_of
 from untrace.jaxapi.tracing import trace_flat
 from untrace.jaxapi.wrappers import inner_code
 from untrace.objects import closed_over
