@@ -263,8 +263,7 @@ def test_a_jaxpr_that_is_evaluated_with_stronger_types_keeps_its_numbers() -> No
             return n + jnp.where(x > 0, 1, 0), jnp.sin(x)
 
         closed = jax.make_jaxpr(step)(0, x)
-        made = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, n, x)
-        return made
+        return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, n, x)
 
     src = untrace.source(f)(np.int32(3), np.float32(1))
     assert src.report.strength == "identical", str(src.report)

@@ -63,13 +63,14 @@ def _note_strong(
     Raises:
       Restart: If there was no need to know so far.
     """
-    weak = {id(v): i for i, v in enumerate(given) if is_array(v) and v.weak_type}
-    known = run.code in program.plan.strong
-    if not known and any(not jaxapi.aval_of(args[i]).weak_type for i in weak.values()):
+    pairs = [
+        (v, other) for v, other in zip(given, args) if getattr(v, "weak_type", False)
+    ]
+    if run.code in program.plan.strong:
+        program.strong.update(id(value) for value, _ in pairs)
+    elif not all(jaxapi.aval_of(other).weak_type for _, other in pairs):
         program.plan.strong.add(run.code)
         raise Restart
-    if known:
-        program.strong |= weak.keys()
 
 
 def _pass_on(values: Sequence[Any], given: Sequence[Any], writer: Writer) -> None:

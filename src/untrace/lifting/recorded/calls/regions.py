@@ -227,7 +227,7 @@ def _takes_other_numbers(item: Call, program: Program) -> bool:
     given = [value for value in item.args if id(value) not in strong]
     if len(given) == len(item.args):
         return False
-    strong |= {id(made) for made in arrays_in(item.result) if made.weak_type}
+    strong |= {id(v) for v in arrays_in(item.result) if getattr(v, "weak_type", False)}
     return any(
         type(value) in (bool, int, float, complex) or getattr(value, "weak_type", False)
         for value in given
