@@ -363,3 +363,33 @@ def test_numbers_that_a_rule_is_given_are_its_arguments():
     assert text.count("@jax.custom_jvp") == 1
     assert "slope = 1 / (jnp.abs(x - threshold) + 1) ** 2" in text
     assert "lambda x: step_above(x, 0.5)" in text
+
+
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_rules_that_want_some_arguments_alone_perturbed(is_jitted):
+    @jax.custom_vjp
+    def scaled(x, y, a, b, c):
+        return jnp.sin(x) * a + b * c * y
+
+    def fwd(*args):
+        assert [arg.perturbed for arg in args] == [True, True, False, False, False]
+        x, _, a, b, c = [arg.value for arg in args]
+        return scaled(*[arg.value for arg in args]), (x, a, b, c)
+
+    def bwd(residuals, cotangent):
+        x, a, b, c = residuals
+        return jnp.cos(x) * a * cotangent, cotangent * b * c, None, None, None
+
+    scaled.defvjp(fwd, bwd, symbolic_zeros=True)
+
+    def loss(*args):
+        return scaled(*args).sum()
+
+    def f(*args):
+        return jax.grad(jax.jit(loss) if is_jitted else loss, (0, 1))(*args)
+
+    args = [np.full(3, n, np.float32) for n in range(5)]
+    src = untrace.source(f)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    jax.tree.map(np.testing.assert_array_equal, src.load()(*args), f(*args))

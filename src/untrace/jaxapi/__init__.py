@@ -240,7 +240,10 @@ from untrace.jaxapi.rule_cases import (
     rule_cases,
     told_cases,
 )
+from untrace.jaxapi.rule_cases import bound_forward_rule as bound_forward_rule
 from untrace.jaxapi.rule_cases import choices as tangent_choices
+from untrace.jaxapi.rule_cases import choices_asked_for as choices_asked_for
+from untrace.jaxapi.rule_cases import codes_behind as codes_behind
 from untrace.jaxapi.rules import (
     MAX_RULE_REPEATS,
     CustomVJPBackward,

@@ -26,6 +26,7 @@ from jax._src import linear_util as _lu
 from untrace.jaxapi.jaxprs import as_function, close_jaxpr, is_jaxpr, split_jaxpr
 from untrace.jaxapi.rules import (
     ask_rule,
+    asked_choices,
     asked_rule,
     asking,
     is_perturbable,
@@ -333,6 +334,25 @@ class _Watch:
 
         forward = _like(params["fwd_jaxpr_thunk"], asked_forward)
         return forward, _like(params["bwd"], asked_backward)
+
+
+def choices_asked_for(eqns: Iterable[Any], code: types.CodeType) -> Iterator[Choice]:
+    """Yield which operands were perturbed where JAX asked for rules of some code.
+
+    Args:
+      eqns: Equations that JAX may have differentiated, and those without rules.
+      code: That of a function of `defvjp`.
+    """
+    for eqn in eqns:
+        forward = eqn.params.get("fwd_jaxpr_thunk")
+        if forward is not None and code in codes_behind(forward):
+            yield from asked_choices(forward)
+
+
+def bound_forward_rule(params: Mapping[str, Any]) -> Any:
+    """Return the forward rule with which a call is bound, before it is an equation."""
+    functions = params.get("subfuns", ())
+    return functions[1] if len(functions) == 3 else None
 
 
 def codes_behind(rule: Any) -> Iterator[types.CodeType]:

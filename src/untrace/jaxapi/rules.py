@@ -113,6 +113,12 @@ def asked_rule(params: Mapping[str, Any]) -> Any:
     return params["jvp_jaxpr_fun" if "jvp_jaxpr_fun" in params else "fwd_jaxpr_thunk"]
 
 
+def asked_choices(forward: Any) -> list[tuple[bool, ...]]:
+    """Return which operands were perturbed whenever JAX asked for a forward rule."""
+    memo = _memo(forward)
+    return [] if memo is None else [key for key in memo.traces if key is not _EMPTY]
+
+
 _EMPTY = object()
 _T = TypeVar("_T")
 

@@ -7,7 +7,8 @@ the cases that the proof asks for, and a helper of the module chooses among them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from untrace import jaxapi
@@ -151,13 +152,32 @@ def _listed(function: Any, body: Body, program: Program) -> dict[Choice, list[Ch
     outputs = perturbable(body.result)
     plain = innermost(rules(function)[0])
     code = getattr(plain, "__code__", None)
-    used = [] if code is None else program.lifter.rule_cases.used_by(code)
+    used: list[jaxapi.RuleCase] = []
+    if code is not None:
+        used += program.lifter.rule_cases.used_by(code)
+        asked = filter(any, _asked(code, program))
+        used += [jaxapi.RuleCase(each, outputs) for each in asked]
     # Another function may have rules of this code.
     used = [c for c in used if _sizes(*c) == (len(inputs), len(outputs))]
     found: dict[Choice, list[Choice]] = {}
     for case in jaxapi.told_cases(inputs, outputs, used):
         found.setdefault(case.given, []).append(case.cotangents)
     return found
+
+
+def _asked(code: types.CodeType, program: Program) -> Iterator[Choice]:
+    """Yield which arguments were perturbed where the program differentiates a function.
+
+    The function is told by the code of its forward rule. Its call is one that is
+    differentiated, or in a sub-program that was, of which JAX keeps what it asked for.
+    """
+    for item in (i for run in program.plan.roots() for i in run.calls):
+        span = item.span
+        for bind in span.log[span.first : span.last] if span else ():
+            yield from jaxapi.choices_asked_for(jaxapi.equations_inside(bind), code)
+            forward = jaxapi.bound_forward_rule(bind.params)
+            if forward is not None and code in jaxapi.codes_behind(forward):
+                yield tuple(map(jaxapi.is_differentiated, bind.args))
 
 
 def _sizes(*choices: Choice) -> tuple[int, ...]:
