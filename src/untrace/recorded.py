@@ -39,7 +39,6 @@ from untrace.recovery.recorder import Recorder
 from untrace.recovery.snapshots import Snapshots
 from untrace.result import Source
 from untrace.stages import TimeIsOver, is_late, stage, stoppable
-from untrace.verification.difference import Difference
 from untrace.verification.locate import statement_at
 from untrace.verification.report import Report
 
@@ -193,10 +192,8 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         if report.is_verified or not options.verify or is_late():
             program.release()
             return source
-        found = report.parting or report.difference
-        blamed = found.blamed if isinstance(found, Difference) else ()
         if plan.n_rounds >= MAX_ROUNDS:
-            if plan.lower_around(blamed, report.why):
+            if plan.lower_around(report.blamed, report.why):
                 continue
             program.release()
             return source
@@ -229,7 +226,7 @@ def _proved(options: Options, plan: Plan, attempt_with: Attempt) -> Source:
         plan.excluded |= wrong
         why = report.why
         is_lowered = wrong or _lower(lines, why, plan, program)
-        if not (is_lowered or plan.lower_around(blamed, why)):
+        if not (is_lowered or plan.lower_around(report.blamed, why)):
             return source
 
 

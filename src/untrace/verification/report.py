@@ -71,6 +71,15 @@ class Report:
         ]
 
     @property
+    def blamed(self) -> tuple[Any, ...]:
+        """The equations of the original around the difference, outermost first.
+
+        None stands for one that is not known.
+        """
+        found = self.parting or self.difference
+        return found.blamed if isinstance(found, Difference) else ()
+
+    @property
     def why(self) -> str:
         """Why the text is not the program, as an end of a sentence about its calls."""
         found = self.parting or self.difference
@@ -81,7 +90,7 @@ class Report:
         if not found.indices:
             became = f"{found.expected} became {found.actual}"
             return reworded(f"a caller would see another one: {found.reason}, {became}")
-        eqn = next((eqn for eqn in reversed(found.blamed) if eqn is not None), None)
+        eqn = next((eqn for eqn in reversed(self.blamed) if eqn is not None), None)
         name = found.expected.partition(" ")[0] or "the whole"
         place = "" if eqn is None else jaxapi.users_place(eqn.source_info)
         at = f"`{name}` ({place})" if place else f"`{name}`"
