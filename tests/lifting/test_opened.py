@@ -638,7 +638,7 @@ def test_derivatives_that_are_not_kept_are_refused(way: Any) -> None:
     for function in (made, jax.vmap(made), src.load()):
         np.testing.assert_array_equal(function(X), jnp.sin(X) / 2 + X)
     for differentiate in (jax.jacfwd, jax.jacrev):
-        with pytest.raises(NotImplementedError, match="derivative of `halved`"):
+        with pytest.raises(NotImplementedError, match="derivatives of primitives"):
             differentiate(made)(X)
     # What is loaded binds the original's own primitive.
     np.testing.assert_array_equal(jax.jacrev(src.load())(X), jnp.eye(X.size) * 8)

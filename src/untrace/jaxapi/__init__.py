@@ -177,6 +177,11 @@ from untrace.jaxapi.kernels import (
 )
 from untrace.jaxapi.libraries import library_of as library_of
 from untrace.jaxapi.libraries import operand_names as operand_names
+from untrace.jaxapi.library_batching import Batches as Batches
+from untrace.jaxapi.library_batching import LibraryRule as LibraryRule
+from untrace.jaxapi.library_batching import batched as batched
+from untrace.jaxapi.library_batching import batches_key as batches_key
+from untrace.jaxapi.library_batching import noting_batches as noting_batches
 from untrace.jaxapi.linear_solves import LinearSolve
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted

@@ -46,7 +46,7 @@ def implementation(
     Returns:
       A closed jaxpr; None if there is none, or the primitive is one of JAX's.
     """
-    jaxpr = _implementation(primitive, params, avals, out_avals)
+    jaxpr = computation(primitive, params, avals, out_avals)
     if jaxpr is None or not differentiates_otherwise(
         primitive, params, avals, out_avals
     ):
@@ -67,9 +67,11 @@ def _underived(
     def original(*args: Any) -> Sequence[Any]:
         return bound(primitive, params)(*args[n_consts:])
 
+    library = library_of(primitive)  # a batch of one may be another primitive
+
     def refusing(primals: Any, tangents: Any) -> Any:
         error = NotImplementedError(
-            f"the derivative of `{primitive.name}` is not kept in recovered code: "
+            f"derivatives of primitives of {library} are not kept in recovered code: "
             "recover the derivative of the original instead"
         )
         error.__dict__[_ORIGINAL] = original
@@ -95,7 +97,7 @@ def pulled_back(
     Returns:
       As `implementation`, also where the backward pass is that of what is computed.
     """
-    inner = _implementation(primitive, params, avals, out_avals)
+    inner = computation(primitive, params, avals, out_avals)
     floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
     if inner is None or not pulls_back_otherwise(primitive, params, avals, out_avals):
         return implementation(primitive, params, avals, out_avals)
@@ -127,7 +129,7 @@ def pulls_back_otherwise(
     Operands are results, too: their cotangents are added to what the pass gives for them,
     which shows whether it gives zeros or nothing.
     """
-    inner = _implementation(primitive, params, avals, out_avals)
+    inner = computation(primitive, params, avals, out_avals)
     if inner is None:
         return False
 
@@ -151,12 +153,17 @@ def refusing_original(error: Exception) -> Callable[..., list[Any]] | None:
 
 
 @remembered
-def _implementation(
+def computation(
     primitive: Any,
     params: Mapping[str, Any],
     avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> Any:
+    """Return what a library's primitive computes, however it is differentiated.
+
+    Returns:
+      A closed jaxpr; None as of `implementation`.
+    """
     function = compiled_as(primitive)
     if function is None or not library_of(primitive):
         return None
@@ -200,7 +207,7 @@ def differentiates_otherwise(
     A rule may do something else for operands that are not perturbed, so each is perturbed
     alone, too; and primitives in a derivative may have other derivatives themselves.
     """
-    inner = _implementation(primitive, params, avals, out_avals)
+    inner = computation(primitive, params, avals, out_avals)
     floats = [i for i, aval in enumerate(avals) if _is_inexact(aval)]
     results = [i for i, aval in enumerate(out_avals) if _is_inexact(aval)]
     if inner is None or primitive not in _ad.primitive_jvps:
@@ -246,7 +253,7 @@ def transforms_otherwise(
     ask whether any of a batch is wrong; an integral may have a transpose of its own. What
     the primitive refuses is not counted.
     """
-    inner = _implementation(primitive, params, avals, out_avals)
+    inner = computation(primitive, params, avals, out_avals)
     if inner is None:
         return False
     if primitive not in _ad.primitive_jvps and primitive in _ad.primitive_transposes:
@@ -320,6 +327,11 @@ def _parts(one: _Traced, other: _Traced) -> bool:
         return not _is_same(made, _opened(_opened(trace_flat(*other)), is_plain=True))
     except Exception:  # what JAX cannot do
         return True
+
+
+def is_same_plain(one: Any, other: Any) -> bool:
+    """Whether two jaxprs are the same where what primitives of libraries compute is."""
+    return _is_same(*[_opened(_opened(each), is_plain=True) for each in (one, other)])
 
 
 def _of_floats(
@@ -398,7 +410,7 @@ def _evaluated(eqn: Any, operands: Sequence[Any], is_derived: bool) -> Sequence[
     """Evaluate an equation, that of a library as what it computes."""
     primitive = eqn.primitive
     avals = [[atom.aval for atom in atoms] for atoms in (eqn.invars, eqn.outvars)]
-    inner = _implementation(primitive, eqn.params, *avals)
+    inner = computation(primitive, eqn.params, *avals)
     if inner is not None and is_derived and primitive not in asked_about.get():
         is_other = differentiates_otherwise(primitive, eqn.params, *avals)
         inner = None if is_other else inner

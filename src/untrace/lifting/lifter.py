@@ -49,6 +49,8 @@ class Lifter:
         self.weight_lines: list[str] = []  # the function that loads stored arguments
         # Primitives of libraries that are written as what they compute.
         self.opened: Mapping[Any, bool] = {}
+        # Functions in the place of primitives with their batching rules, by their blocks.
+        self.batched: dict[int, tuple[str, Any]] = {}
         self.stand_ins: dict[Any, str] = {}
         # What functions of the file are in the place of, by their names.
         self.originals: dict[str, Callable[..., Any]] = {}

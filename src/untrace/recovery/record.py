@@ -308,6 +308,7 @@ class Body(Subject):
       shared: The `id` of arrays that are several of its arguments or several parts of
         them, or several of the results that it unpacks.
       free: What the variables held that it closes over, if it was called by Python.
+      batches: How primitives of libraries were batched, if recording began here.
       defined: The user's function of its module that has its code, if Python called it.
       space: The variables of its module, if Python called it.
       traced: What JAX traced for arrays that it was given, by the `id` of these, where it
@@ -329,6 +330,7 @@ class Body(Subject):
     defaults: Mapping[str, float] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     free: Mapping[str, Any] = field(default_factory=dict)
+    batches: jaxapi.Batches = field(default_factory=dict)
     defined: Any = None
     space: dict[str, Any] = field(default_factory=dict, repr=False)
     traced: Mapping[int, Any] = field(default_factory=dict)

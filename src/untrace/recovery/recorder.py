@@ -100,7 +100,8 @@ class Recorder:
         entry = Entry(frame, frame.f_code, None, body, None)
         entry.trace = jaxapi.current_trace()
         self.stack.append(entry)
-        with jaxapi.without_trace_caches(), watching(self):
+        noting = jaxapi.noting_batches(body.batches)
+        with jaxapi.without_trace_caches(), noting, watching(self):
             yield
         self.stack.clear()  # the frame that it starts in holds the recorder
 

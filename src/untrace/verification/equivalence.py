@@ -16,7 +16,7 @@ The method is value numbering, Cocke & Schwartz 1970.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -71,7 +71,8 @@ def _difference(
 ) -> tuple[Difference | None, list[str]]:
     """Number two programs; return where they part, and what is taken on trust."""
     with jaxapi.deep_recursion():
-        second = graph.program(actual)  # first, for what stands in for others there
+        # First, for what stands in for others there.
+        second = graph.program(actual, is_recovered=True)
         meshes, shared = graph.meshes, graph.shared_objects()
         raising = graph.raising
         first = graph.program(expected)
@@ -137,10 +138,10 @@ class _Places(Graph):
 
 
 def _places(
-    programs: Sequence[Any], opened: Mapping[Any, bool], are_refs_anew: bool
+    programs: tuple[Any, Any], opened: Mapping[Any, bool], are_refs_anew: bool
 ) -> Collection[Place]:
     """List which derivative rules are at the same places of programs."""
     graph = _Places(opened, are_refs_anew)
-    for program in programs:
-        graph.program(program)
+    for is_recovered, program in zip((True, False), programs):
+        graph.program(program, is_recovered)
     return graph.places.values()

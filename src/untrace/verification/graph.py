@@ -62,6 +62,7 @@ class Graph(StandInKeys):
     ) -> None:
         super().__init__(followed)
         self.opened = dict(opened)
+        self.is_recovered = False  # whether the program at hand is, not the original
         self.are_refs_anew = are_refs_anew
         # How often something was drawn anew, and the bodies that do so.
         self.n_draws = 0
@@ -90,8 +91,9 @@ class Graph(StandInKeys):
         # Effectful equations of the jaxpr at hand, in order.
         self.sequence: list[int] = []
 
-    def program(self, jaxpr: Any) -> Summary:
+    def program(self, jaxpr: Any, is_recovered: bool = False) -> Summary:
         """Number a program of its own."""
+        self.is_recovered = is_recovered
         self.notes, self._refs, self._rules = [], {}, RuleStack(True)
         for key in self.holding:
             self.bodies.pop(key, None)
@@ -399,7 +401,28 @@ class Graph(StandInKeys):
         call = plain_call(eqn)
         if call is None and eqn.primitive in self.opened:
             call = _implementation(eqn, self.opened[eqn.primitive])
+        if call is None and self.is_recovered and self.opened:
+            call = self._in_place(eqn)
         return call
+
+    def _in_place(self, eqn: Any) -> Any:
+        """What a function in the place of a library's primitive computes.
+
+        It is one of the recovered program, called like the primitive, with the batching
+        rule that the primitive has; like that one, the rule is no part of what is compared.
+        The original has no such function: what it has is never opened.
+        """
+        if jaxapi.primitive_name(eqn.primitive) != "custom_vmap_call":
+            return None
+        call = eqn.params.get("call")
+        if not jaxapi.is_jaxpr(call):
+            return None
+        info = jaxapi.split_jaxpr(call)[0].debug_info
+        name = getattr(info, "func_name", None) or ""
+        names = {jaxapi.primitive_name(primitive) for primitive in self.opened}
+        stem, _, number = name.rpartition("_")
+        is_one = name in names or (number.isdecimal() and stem in names)
+        return call if is_one else None
 
     def _note_mesh(self, mesh: Any) -> None:
         if isinstance(mesh, jax.sharding.Mesh) and not mesh.empty:

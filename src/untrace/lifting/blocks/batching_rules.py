@@ -4,17 +4,26 @@ The rule is a Python function of the axis size and of which arguments are batche
 no part of the traced program. It is imported where it can be, else a stand-in of the
 same name takes its place and the report says so. The function is written over flat
 arguments and results; a rule that has other trees has a stand-in, too.
+
+The rule of a library's primitive, which the function is in the place of, is written as it
+batches it in the program.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Block, Equation, from_jaxpr
 from untrace.lifting.blocks.closures import closing_over
 from untrace.lifting.blocks.standins import batching_function
 from untrace.lifting.controls import control
-from untrace.lifting.frame import Frame
-from untrace.lifting.printing import Group, Rhs
+from untrace.lifting.frame import Frame, in_plain_results, plain_results
+from untrace.lifting.heads import plain_head
+from untrace.lifting.names.naming import block_name
+from untrace.lifting.printing import INDENT, Function, Group, Rhs, grouped
+from untrace.syntax.names import identifier
 
 
 @control("custom_vmap_call")
@@ -28,6 +37,11 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
     captured = eqn.operands[: call.n_consts]
     if block.constants:
         return None
+    if isinstance(call.rule, jaxapi.LibraryRule) and not captured:
+        args = frame.texts(eqn.operands)
+        return Rhs(
+            f"{_in_place(block, call.rule, frame)}({', '.join(args)})", ", ".join
+        )
     groups = [Group("x", 1)] * (len(block.inputs) - call.n_consts)
     function = closing_over(block, captured, groups, frame)
     lifter = frame.lifter
@@ -37,3 +51,65 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
     frame.lines.append(f"{name}.def_vmap({batching_function(call, lifter)})")
     args = frame.texts(eqn.operands[call.n_consts :])
     return Rhs(f"{name}({', '.join(args)})", ", ".join)
+
+
+def _in_place(block: Block, rule: jaxapi.LibraryRule, frame: Frame) -> str:
+    """Define a function in the place of a library's primitive; return its name."""
+    lifter = frame.lifter
+    known = lifter.batched.get(id(block))
+    if known is not None:
+        return known[0]
+    hint = identifier(block_name(block, "function"), "function")
+    name = lifter.scope.fresh_global(hint)
+    lifter.batched[id(block)] = name, block
+    if block.original is not None:
+        lifter.originals[name] = functools.partial(in_plain_results, block.original)
+    outer = Frame(lifter, lifter.scope, {}, ambient=frame.ambient)
+    child = outer.child()
+    parameters = child.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
+    names = [parameter.name for parameter in parameters]
+    child.body(block)
+    child.returns(plain_results(block)(child))
+    decorator = lifter.imports.attribute("jax.custom_batching", "custom_vmap")
+    function = Function(name, parameters, child.lines, [decorator])
+    function.after = _rule(name, rule, names, outer)
+    lifter.functions.append(function)
+    return name
+
+
+def _rule(
+    function: str, rule: jaxapi.LibraryRule, hints: Sequence[str], outer: Frame
+) -> list[str]:
+    """Write the batching rule of a function: what it is in each of its cases."""
+    name = outer.lifter.scope.fresh_global(f"{function}_batched")
+    frame = outer.child()
+    head = [frame.names.fresh(hint) for hint in ("axis_size", "in_batched", *hints)]
+    is_one = len(hints) == 1
+    for flags, size in sorted(rule.cases.items(), reverse=True):
+        if not is_one:
+            frame.lines.append(f"if {head[1]} == {list(flags)}:")
+        lines = _case(rule, flags, size, head[2:], frame)
+        frame.lines += lines if is_one else [INDENT + line for line in lines]
+    if not is_one:
+        text = f"{function}, where {{{head[1]}}} of its arguments are batched"
+        frame.lines.append(f'raise NotImplementedError(f"{text}")')
+    made = Function(name, plain_head(*head), frame.lines, [f"{function}.def_vmap"])
+    return ["", "", *made.text_lines()]
+
+
+def _case(
+    rule: jaxapi.LibraryRule,
+    flags: Sequence[bool],
+    size: int,
+    names: Sequence[str],
+    outer: Frame,
+) -> list[str]:
+    """Write what a function returns in a batch, and which results are batched."""
+    jaxpr, are_batched = rule.traced(tuple(flags), size)
+    block = outer.lifter.rewrite(from_jaxpr(jaxpr))
+    frame = outer.child()
+    frame.env.update(zip(block.inputs, names))
+    frame.body(block)
+    texts = frame.texts(block.outputs)
+    frame.returns(f"{grouped(texts)}, {grouped([repr(b) for b in are_batched])}")
+    return frame.lines

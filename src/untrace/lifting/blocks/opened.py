@@ -30,11 +30,14 @@ class Opener(Inliner):
       unspellable: Open only those with params that cannot be written.
       pulled_back: Those that are functions with the backward passes that they have; more
         may be added.
+      batches: How the program batches them: what JAX would batch in another way is a
+        function with a batching rule.
 
     Attributes:
       primitives: Those that were opened, and whether with their backward passes.
       differing: Names of those whose derivatives are not those of what they compute.
       transforming: Names of those that are batched, or transposed, in another way.
+      batched: Names of those that are functions with batching rules.
     """
 
     def __init__(
@@ -42,8 +45,10 @@ class Opener(Inliner):
         keep: bool = False,
         unspellable: bool = False,
         pulled_back: Collection[Any] = (),
+        batches: jaxapi.Batches | None = None,
     ) -> None:
         super().__init__()
+        self._batches: jaxapi.Batches = {} if batches is None else batches
         self._pulled_back = pulled_back
         self._n_pulled_back = len(pulled_back)
         self._keep = keep
@@ -51,6 +56,7 @@ class Opener(Inliner):
         self.primitives: dict[Any, bool] = {}
         self.differing: dict[str, None] = {}
         self.transforming: dict[str, None] = {}
+        self.batched: dict[str, None] = {}
         self._originals: dict[Any, Callable[..., Any]] = {}
 
     def block(self, block: Block) -> Block:
@@ -58,7 +64,12 @@ class Opener(Inliner):
         if len(self._pulled_back) > self._n_pulled_back:
             self._n_pulled_back = len(self._pulled_back)
             self._blocks.clear()
-            for known in (self.primitives, self.differing, self.transforming):
+            for known in (
+                self.primitives,
+                self.differing,
+                self.transforming,
+                self.batched,
+            ):
                 known.clear()
         return block if self._keep else super().block(block)
 
@@ -71,6 +82,14 @@ class Opener(Inliner):
         avals = [atom.aval for atom in eqn.operands]
         types = params_of_jax(eqn.params), avals, eqn.result_avals
         has_backward = eqn.primitive in self._pulled_back
+        batched = self._batched(eqn, *types)
+        if batched is not None:
+            self.primitives[eqn.primitive] = has_backward
+            self.batched[eqn.name] = None
+            block = self.block(from_jaxpr(batched))
+            (call,) = block.equations
+            block = self._in_place(block, call, "call", eqn.primitive, types[0])
+            return _placed(block, eqn, operands)
         compute = jaxapi.pulled_back if has_backward else jaxapi.implementation
         jaxpr = compute(eqn.primitive, *types)
         if jaxpr is None:
@@ -84,9 +103,28 @@ class Opener(Inliner):
             self.differing[eqn.name] = None
         elif jaxapi.transforms_otherwise(eqn.primitive, *types):
             block = self.block(self._call(eqn.primitive, types[0], jaxpr))
-        made = renamed(block, dict(zip(block.inputs, operands)))
-        equations = [replace(e, source_info=eqn.source_info) for e in made.equations]
-        return replace(made, equations=tuple(equations))
+        return _placed(block, eqn, operands)
+
+    def _batched(
+        self,
+        eqn: Equation,
+        params: Mapping[str, Any],
+        avals: Sequence[Any],
+        out_avals: Sequence[Any],
+    ) -> Any:
+        """Return what an equation computes, as a function with its batching rule.
+
+        None if the program does not batch it, or as JAX would.
+        """
+        key = jaxapi.batches_key(eqn.primitive, avals)
+        cases = self._batches.get(key)
+        if not cases:
+            return None
+        rule = jaxapi.LibraryRule(eqn.primitive, params, tuple(avals), cases)
+        for primitive in rule.bound_in_batches():
+            self.primitives.setdefault(primitive, primitive in self._pulled_back)
+        is_pulled_back = eqn.primitive in self._pulled_back
+        return jaxapi.batched(rule, out_avals, is_pulled_back, self._batches)
 
     def _call(self, primitive: Any, params: Mapping[str, Any], jaxpr: Any) -> Block:
         """Write what a primitive computes as a function, in whose place it may be bound."""
@@ -150,6 +188,12 @@ class Opener(Inliner):
                 if pulled
                 else ""
             )
+            + (
+                f" {_listed(self.batched)} {_is(self.batched)} batched as in this "
+                "program alone."
+                if self.batched
+                else ""
+            )
         )
         if self.differing:
             differing = _listed(self.differing)
@@ -159,8 +203,19 @@ class Opener(Inliner):
             )
 
 
+def _placed(block: Block, eqn: Equation, operands: Sequence[Atom]) -> Block:
+    """Return a block over the operands of the equation in whose place it is."""
+    made = renamed(block, dict(zip(block.inputs, operands)))
+    equations = [replace(e, source_info=eqn.source_info) for e in made.equations]
+    return replace(made, equations=tuple(equations))
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _is(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _can_be_bound(eqn: Equation) -> bool:

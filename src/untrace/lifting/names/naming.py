@@ -44,6 +44,8 @@ def result_name(eqn: Equation) -> str:
         return eqn.params["noun"]
     if name == "jit":
         return _noun(str(eqn.params["name"]).strip("_<>"))
+    if name == "custom_vmap_call" and isinstance(eqn.params.get("call"), Block):
+        return _noun(block_name(eqn.params["call"], name).strip("_<>"))
     return _noun(name)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.lifting.recorded.functions.function_values import bound, is_run_of
 from untrace.lifting.recorded.functions.traced_before import TracedBefore
+from untrace.lifting.recorded.naming.values import arrays_in
 from untrace.lifting.recorded.plan import Plan
 from untrace.recovery.defaults import all_defaults
 from untrace.recovery.functions import innermost, peel, starred
@@ -41,8 +42,9 @@ class Runs:
         runs = runs_of(function, list(self._with_closed(bodies)))
         plain = innermost(function)
         if runs and plain is not None:
-            self._last[plain] = runs[-1]
-            return runs[-1]
+            # JAX may run a function again meanwhile, as what its rules are made of.
+            self._last[plain] = found = [r for r in runs if _is_as(runs[0], r)][-1]
+            return found
         return self._last.get(plain)
 
     def anywhere(self, function: Any, bodies: Sequence[Body]) -> Body | None:
@@ -120,6 +122,21 @@ def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
     exact = [b for b in own if _has_bound(function, b)]
     found = exact or [b for b in own if is_run_of(function, b)] or own or runs
     return [wrapped(plain, run) for run in found]
+
+
+def _is_as(first: Body, run: Body) -> bool:
+    """Whether two runs of a function were given the same static arguments."""
+    pairs = [(value, run.parameters.get(k)) for k, value in first.parameters.items()]
+    return run is first or not any(_is_other(*pair) for pair in pairs)
+
+
+def _is_other(value: Any, other: Any) -> bool:
+    if is_copy(value, other) or arrays_in((value, other)):
+        return False
+    try:
+        return hash(value) != hash(other)
+    except Exception:  # code of the user, or lists
+        return False
 
 
 def _wrap_one_code(first: types.FunctionType, other: Any) -> bool:
