@@ -179,7 +179,7 @@ def computation(
         if getattr(primitive.impl, "func", None) is _dispatch.apply_primitive:
             return jaxpr
         other = _traced(primitive.impl, params, avals, out_avals)
-        is_same = _is_same(jaxpr, other) or _is_same(*map(_opened, (jaxpr, other)))
+        is_same = _is_same(jaxpr, other) or _is_same(*map(opened, (jaxpr, other)))
     except Exception:  # code of a library, which may want other things than tracers
         return None
     return jaxpr if is_same else None
@@ -230,7 +230,7 @@ def differentiates_otherwise(
         for places in (floats, *alone):
             types = [*avals, *[avals[i] for i in places]]
             made = [trace_flat(tangents(f, places), types) for f in functions]
-            plain = [_opened(_opened(j, True), True, is_plain=True) for j in made]
+            plain = [opened(opened(j, True), True, is_plain=True) for j in made]
             if not _is_same(*plain):
                 return True
     except Exception:  # a rule may want other things than that all is perturbed
@@ -320,18 +320,18 @@ def _backward(
 def _parts(one: _Traced, other: _Traced) -> bool:
     """Whether a function traces where another has other equations, or none."""
     try:
-        made = _opened(_opened(trace_flat(*one)), is_plain=True)
+        made = opened(opened(trace_flat(*one)), is_plain=True)
     except Exception:  # what the library refuses
         return False
     try:
-        return not _is_same(made, _opened(_opened(trace_flat(*other)), is_plain=True))
+        return not _is_same(made, opened(opened(trace_flat(*other)), is_plain=True))
     except Exception:  # what JAX cannot do
         return True
 
 
 def is_same_plain(one: Any, other: Any) -> bool:
     """Whether two jaxprs are the same where what primitives of libraries compute is."""
-    return _is_same(*[_opened(_opened(each), is_plain=True) for each in (one, other)])
+    return _is_same(*[opened(opened(each), is_plain=True) for each in (one, other)])
 
 
 def _of_floats(
@@ -355,7 +355,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return str(one) == str(other) and _same_constants(one, other)
 
 
-def _opened(jaxpr: Any, is_derived: bool = False, is_plain: bool = False) -> Any:
+def opened(jaxpr: Any, is_derived: bool = False, is_plain: bool = False) -> Any:
     """Put what the primitives of libraries in a jaxpr compute in their places.
 
     If that may be differentiated, those that have other derivatives stay.

@@ -24,6 +24,7 @@ from untrace.jaxapi.implementations import (
     computation,
     implementation,
     is_same_plain,
+    opened,
     pulled_back,
 )
 from untrace.jaxapi.jaxprs import equations_inside, split_jaxpr
@@ -92,12 +93,14 @@ class LibraryRule:
       params: Its params.
       avals: The types of its operands.
       cases: The ways in which it is batched.
+      noted: Those of all primitives; those of the ones inside are added.
     """
 
     primitive: Any
     params: Mapping[str, Any]
     avals: tuple[Any, ...]
     cases: Cases
+    noted: Batches
 
     def __call__(self, axis_size: int, in_batched: Any, *args: Any) -> Any:
         jaxpr, are_batched = self.traced(tuple(in_batched), axis_size)
@@ -112,15 +115,24 @@ class LibraryRule:
         axis = _batching.AxisData(_core.no_axis_name, size, None, None)
         return _batching.batch_jaxpr(plain, axis, list(flags), False)
 
+    def plain(self, flags: Flags, size: int) -> Any:
+        """Return what `traced` does, with what primitives in it compute, for a file.
+
+        Those stay that the program batches again, or whose derivatives are others.
+        """
+        jaxpr, are_batched = self.traced(flags, size)
+        inside = [(e.primitive, [v.aval for v in e.invars]) for e in _libraries(jaxpr)]
+        if any(batches_key(*each) in self.noted for each in inside):
+            return jaxpr, are_batched
+        return opened(jaxpr, is_derived=True), are_batched
+
     def bound_in_batches(self) -> Iterator[Any]:
         """Yield the primitives of libraries that the primitive is in batches."""
         for flags, size in self.cases.items():
-            body, _ = split_jaxpr(self.traced(flags, size)[0])
-            for eqn in (each for e in body.eqns for each in (e, *equations_inside(e))):
-                if library_of(eqn.primitive):
-                    yield eqn.primitive
+            for eqn in _libraries(self.traced(flags, size)[0]):
+                yield eqn.primitive
 
-    def is_own(self, plain: Any, noted: Batches) -> bool:
+    def is_own(self, plain: Any) -> bool:
         """Whether the library batches otherwise than JAX batches what is computed.
 
         How JAX does batch the primitives in that is noted.
@@ -129,7 +141,7 @@ class LibraryRule:
             axis = _batching.AxisData(_core.no_axis_name, size, None, None)
             made, are_batched = self.traced(flags, size)
             try:
-                with without_trace_caches(), noting_batches(noted):
+                with without_trace_caches(), noting_batches(self.noted):
                     other = _batching.batch_jaxpr(plain, axis, list(flags), False)
             except Exception:  # what JAX cannot do
                 return True
@@ -138,16 +150,21 @@ class LibraryRule:
         return False
 
 
-def batched(
-    rule: LibraryRule, out_avals: Sequence[Any], is_pulled_back: bool, noted: Batches
-) -> Any:
+def _libraries(jaxpr: Any) -> Iterator[Any]:
+    """Yield the equations of libraries' primitives in a jaxpr and those inside."""
+    for eqn in split_jaxpr(jaxpr)[0].eqns:
+        for each in (eqn, *equations_inside(eqn)):
+            if library_of(each.primitive):
+                yield each
+
+
+def batched(rule: LibraryRule, out_avals: Sequence[Any], is_pulled_back: bool) -> Any:
     """Return what a library's primitive computes, as a function with its batching rule.
 
     Args:
       rule: The rule.
       out_avals: The types of the results.
       is_pulled_back: Whether the function has the backward pass of the library, too.
-      noted: How primitives are batched; those inside are added.
 
     Returns:
       A closed jaxpr; None if what it computes is not known, or is batched in the same way
@@ -155,7 +172,7 @@ def batched(
     """
     of_rule = rule.primitive, rule.params, rule.avals, out_avals
     plain = computation(*of_rule)
-    if plain is None or not rule.is_own(plain, noted):
+    if plain is None or not rule.is_own(plain):
         return None
     inner = (pulled_back if is_pulled_back else implementation)(*of_rule)
 

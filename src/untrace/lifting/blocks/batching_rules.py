@@ -105,7 +105,7 @@ def _case(
     outer: Frame,
 ) -> list[str]:
     """Write what a function returns in a batch, and which results are batched."""
-    jaxpr, are_batched = rule.traced(tuple(flags), size)
+    jaxpr, are_batched = rule.plain(tuple(flags), size)
     block = outer.lifter.rewrite(from_jaxpr(jaxpr))
     frame = outer.child()
     frame.env.update(zip(block.inputs, names))

@@ -120,11 +120,12 @@ class Opener(Inliner):
         cases = self._batches.get(key)
         if not cases:
             return None
-        rule = jaxapi.LibraryRule(eqn.primitive, params, tuple(avals), cases)
+        noted = self._batches
+        rule = jaxapi.LibraryRule(eqn.primitive, params, tuple(avals), cases, noted)
         for primitive in rule.bound_in_batches():
             self.primitives.setdefault(primitive, primitive in self._pulled_back)
         is_pulled_back = eqn.primitive in self._pulled_back
-        return jaxapi.batched(rule, out_avals, is_pulled_back, self._batches)
+        return jaxapi.batched(rule, out_avals, is_pulled_back)
 
     def _call(self, primitive: Any, params: Mapping[str, Any], jaxpr: Any) -> Block:
         """Write what a primitive computes as a function, in whose place it may be bound."""
