@@ -113,6 +113,7 @@ from untrace.jaxapi.frames import innermost as innermost
 from untrace.jaxapi.frames import is_backward as is_backward
 from untrace.jaxapi.frames import is_made_by_jax as is_made_by_jax
 from untrace.jaxapi.frames import jax_functions as jax_functions
+from untrace.jaxapi.frames import line_at as line_at
 from untrace.jaxapi.frames import origin as origin
 from untrace.jaxapi.frames import set_source_info as set_source_info
 from untrace.jaxapi.frames import source_info_of as source_info_of

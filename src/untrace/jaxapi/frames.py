@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import types
 from collections.abc import Iterable
@@ -100,29 +101,33 @@ def users_place(*source_infos: Any) -> str:
         ((m.code, m.lasti) for m in made if not _is_installed(m.code)),
         (made[0].code, made[0].lasti),
     )
-    line = _lines(code)[lasti // 2]
-    name = os.path.basename(code.co_filename)
-    return f"{name}:{line or code.co_firstlineno}"
+    return f"{os.path.basename(code.co_filename)}:{line_at(code, lasti)}"
 
 
 def _is_installed(code: types.CodeType) -> bool:
     return "site-packages" in code.co_filename
 
 
-def _lines(code: types.CodeType) -> list[int | None]:
-    """Return the line of each instruction, which Python finds from the first one on."""
+def line_at(code: types.CodeType, lasti: int) -> int:
+    """Return the line of an instruction, as `f_lineno` does.
+
+    Python looks for it from the first instruction on.
+    """
     known = _known_lines.get(id(code))
     if known is None:
-        known = code, [place[0] for place in code.co_positions()]
+        runs = [(first, line) for first, _, line in code.co_lines()]
+        known = code, [first for first, _ in runs], [line for _, line in runs]
         if len(_known_lines) >= _MAX_KNOWN:
             _known_lines.clear()
         _known_lines[id(code)] = known
-    return known[1]
+    _, starts, lines = known
+    index = bisect.bisect_right(starts, lasti) - 1
+    return (lines[index] if index >= 0 else None) or code.co_firstlineno
 
 
-_MAX_KNOWN = 256
+_MAX_KNOWN = 4096
 # By identity: Python goes through all of a code object to hash it.
-_known_lines: dict[int, tuple[types.CodeType, list[int | None]]] = {}
+_known_lines: dict[int, tuple[types.CodeType, list[int], list[int | None]]] = {}
 
 
 def source_info_of(tracer: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from untrace import jaxapi
 from untrace.recovery.instructions import (
     Listing,
     Range,
@@ -71,7 +72,7 @@ def site(code: types.CodeType, lasti: int) -> Site:
     innermost = loops[0] if loops else None
     listing = listing_of(code)
     start = listing.start_at(lasti)
-    where = code.co_filename, listing.line_at(lasti), start, code.co_qualname
+    where = code.co_filename, jaxapi.line_at(code, lasti), start, code.co_qualname
     return Site(
         Place(*where, innermost, len(loops), code),
         loops,

@@ -22,7 +22,7 @@ _OPERATIONS = (
 
 def expression_at(code: types.CodeType, lasti: int) -> ast.expr | ast.AugAssign | None:
     """Return the call or operation that an instruction does, or the attribute it takes."""
-    places = listing_of(code).positions[lasti // 2]
+    places = listing_of(code).place_at(lasti)
     if None in places:
         return None
     first, last, start, stop = places

@@ -66,7 +66,7 @@ def _counted_to(code: types.CodeType, lasti: int) -> tuple[str, ...]:
 
     Loops of libraries are left out.
     """
-    line, _, column, _ = listing_of(code).positions[lasti // 2]
+    line, _, column, _ = listing_of(code).place_at(lasti)
     if is_library(code) or line is None or column is None:
         return ()
     return tuple(

@@ -22,7 +22,7 @@ from typing import Any
 from untrace import jaxapi
 from untrace.optional import gives, optional
 from untrace.parsing import parse
-from untrace.recovery.instructions import listing_of
+from untrace.recovery.instructions import NOWHERE, Place, listing_of
 from untrace.recovery.sites import once_per_site
 
 MAX_LENGTH = 90
@@ -87,7 +87,7 @@ def _quoted(code: types.CodeType, lasti: int, is_close: bool) -> str:
     if file is None or node is None:
         whole = f"{name}:{row}"
     else:
-        place = _place(code, lasti) if is_close else NOWHERE
+        place = listing_of(code).place_at(lasti) if is_close else NOWHERE
         text, line = _quotation(node, file, place)
         whole = f"{text}  ({name}:{line})"
     return "".join(char if char.isprintable() else "?" for char in whole)
@@ -120,19 +120,8 @@ def code_with(filename: str, function: str, place: Sequence[int]) -> Any:
 
 def position(code: types.CodeType, lasti: int) -> tuple[int, int]:
     """Return the line of an instruction, and its column in bytes."""
-    row, _, column, _ = _place(code, lasti)
+    row, _, column, _ = listing_of(code).place_at(lasti)
     return row or code.co_firstlineno, column or 0
-
-
-def _place(code: types.CodeType, lasti: int) -> Place:
-    positions = listing_of(code).positions
-    return (*positions[lasti // 2 : lasti // 2 + 1], NOWHERE)[0]
-
-
-Place = tuple[int | None, int | None, int | None, int | None]
-"""First line, last line, first column and last column, in bytes."""
-
-NOWHERE: Place = (None, None, None, None)
 
 
 # ---- the file ----------------------------------------------------------------------

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from untrace import jaxapi
 from untrace.optional import makes, optional
-from untrace.recovery.instructions import instructions_of, listing_of
+from untrace.recovery.instructions import instructions_of
 from untrace.recovery.record import RETURNED, Target
 from untrace.recovery.sites import once_per_site
 from untrace.recovery.targets import loops_around, target_at
@@ -108,7 +109,7 @@ def _unpacked(code: types.CodeType) -> Iterator[tuple[Unpacked, int, int]]:
         is_of_keys = not any(type(step) is Attribute for step in path)
         target = target_at(instructions, index) if name and is_of_keys else None
         if isinstance(target, tuple):
-            line = listing_of(code).line_at(instruction.offset)
+            line = jaxapi.line_at(code, instruction.offset)
             in_loop = bool(loops_around(code, instruction.offset))
             one = Unpacked(name, path, target, line, in_loop)
             yield one, before[name], stores[name]
