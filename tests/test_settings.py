@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import untrace
+from tests import other_options
 from untrace.isolated import verify_isolated
 from untrace.jaxapi import config_options
 from untrace.static_check import check_file
@@ -16,9 +17,9 @@ from untrace.static_check import check_file
 GROUPS = (
     {*config_options.TRACING},
     {*config_options.RESULTS},
-    config_options.EQUATIONS,
-    config_options.CHECKS,
-    config_options.NEITHER,
+    other_options.EQUATIONS,
+    other_options.CHECKS,
+    other_options.NEITHER,
 )
 
 
