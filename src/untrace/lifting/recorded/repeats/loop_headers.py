@@ -26,7 +26,6 @@ from untrace.lifting.recorded.naming.paths import (
     part_of,
     words_of,
 )
-from untrace.lifting.recorded.repeats.float_carries import FloatCarry, step_of
 from untrace.lifting.recorded.repeats.program_turns import (
     CountedFrom,
     ProgramTurns,
@@ -67,15 +66,9 @@ _COUNTERS = ("_", "i", "j", "idx", "index")
 
 
 class Header:
-    """The variables of a loop, and what it takes them from.
+    """The variables of a loop, and what it takes them from."""
 
-    Args:
-      run: The turns.
-      draft: The function that they are in.
-      may_carry: Whether floats may be computed from turn to turn: it is no expression.
-    """
-
-    def __init__(self, run: Run, draft: Draft, may_carry: bool = True) -> None:
+    def __init__(self, run: Run, draft: Draft) -> None:
         self.run = run
         self.draft = draft
         self.items: dict[object, tuple[Names, Term]] = {}
@@ -88,9 +81,6 @@ class Header:
         self._wholes = self._used_wholes()
         self.ends: list[tuple[Name, Path, int]] = []
         """The lists of which all items but the last are taken, with their length."""
-        self.carries: dict[tuple[str, ...], FloatCarry] = {}
-        """The floats that turns hand on, by their texts in each."""
-        self._may_carry = may_carry
 
     # ---- items of lists ------------------------------------------------------------
 
@@ -367,13 +357,7 @@ class Header:
         if scaled is not None:
             made = self._scaled(scaled)
             return made if is_alone else [Group(PARENS, [Term(made)])]
-        # What the program loops over is listed.
-        step = step_of(plain) if roles and not hint and self._may_carry else None
         hint = hint or (roles.most_common(1)[0][0] if roles else VALUE)
-        if step is not None:
-            first = Term([slot.begins or literals[0]])
-            made = FloatCarry(Name(hint, True), first, step)
-            return [Ref(self.carries.setdefault(numbers, made).name)]
         over = display("()", [literal_term(one.value, one.text) for one in literals])
         values = [one for one in plain if type(one) is int and one >= 0]
         if len(values) == len(plain):

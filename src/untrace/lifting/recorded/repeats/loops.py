@@ -269,20 +269,18 @@ def _loop(run: Run, draft: Draft, rest: Sequence[Statement]) -> list[Statement]:
         for statement in turn:
             for ref in statement.term.refs():
                 ref.name.uses -= 1
-    is_one = is_expression(run) or are_collected(run, draft, rest)
-    header = Header(run, draft, may_carry=not is_one)
+    header = Header(run, draft)
     n_rows = n_next_rows(run)
     for statement in last[:n_rows]:
         header.next_row(statement)
     seconds, updated = second_variables(run, draft), updated_variables(run, draft)
     turn = TurnBody(run, header, seconds, updated)
     body = [turn.statement(index) for index in range(n_rows, run.period)]
-    body += [*turn.updates(), *(one.update() for one in header.carries.values())]
+    body += turn.updates()
     take_from_end(header.ends, terms_of(draft, rest))
     collections = collections_of(run, draft, rest, header.word)
     loop = Loop(*header.finished(), body)
     begins = [turn.starts[key] for key in sorted(turn.starts)]
-    begins += [one.begin() for one in header.carries.values()]
     for term in [*(one.term for one in (*begins, *body)), loop.over]:
         for ref in term.refs():
             ref.name.uses += 1

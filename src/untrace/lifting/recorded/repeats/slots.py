@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from untrace.lifting.recorded.building import literal_of
 from untrace.lifting.recorded.naming.held import differing_key, is_leaf, leading
 from untrace.lifting.recorded.naming.paths import differing_step, index_of
 from untrace.lifting.recorded.terms import Global, Literal, Name, Ref, Token
@@ -55,7 +54,6 @@ class Slot:
       path: The part of a carry or an older one that is taken, or of each value.
       each: The value of every turn.
       functions: The function of every turn.
-      begins: The variable that holds the number of the first turn.
     """
 
     kind: str
@@ -70,7 +68,6 @@ class Slot:
     path: Path = ()
     each: list[tuple[Name, Path]] = field(default_factory=list)
     functions: list[Global] = field(default_factory=list)
-    begins: Ref | None = None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -177,14 +174,7 @@ def slot_of(
         if is_known or mine.text != other.text:
             return _function_slot(mine, other, known, run)
     if type(mine) is not Ref or type(other) is not Ref:
-        begins = _float_held(mine)
-        number = mine if begins is None else literal_of(begins.name.held) or mine
-        found = _text_slot(number, other, known, run.n_turns)
-        if found is not None and begins is not None:
-            if found.kind != "number":
-                return None
-            found.begins = begins
-        return found
+        return _text_slot(mine, other, known, run.n_turns)
     found = None
     if known is None or known.kind != "each":
         found = _ref_slot(mine.resolved(), other.resolved(), run, locals_of)
@@ -222,13 +212,6 @@ def _begins_older(mine: Token, known: Slot, found: Slot, run: Run) -> bool:
     name, path = run.starts.get(found.local, (None, ()))
     ref = mine.resolved()
     return ref.name is name and ref.path == (*path, *found.path)
-
-
-def _float_held(part: Token) -> Ref | None:
-    """Return the reference to a variable that holds a float; None for anything else."""
-    ref = part.resolved() if type(part) is Ref else None
-    is_float = ref is not None and not ref.path and type(ref.name.held) is float
-    return ref if is_float else None
 
 
 def _is_number(part: Token) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from untrace.lifting.recorded.naming.held import n_leaves
-from untrace.lifting.recorded.repeats.float_carries import step_of
 from untrace.lifting.recorded.repeats.joint import assigned_at_once, updated_last
 from untrace.lifting.recorded.repeats.older import (
     is_handed_down,
@@ -274,18 +273,9 @@ def _is_closed(run: Run) -> bool:
         return False
     if run.older and not settle_older(run):
         return False
-    if not all(_is_carried(run, slot) for row in run.slots for slot in row):
-        return False
     return all(_are_all_rows(run, slot) for row in run.slots for slot in row) and all(
         _are_all_leaves(run, *pair) for pair in first_parts(run)
     )
-
-
-def _is_carried(run: Run, slot: Slot) -> bool:
-    """Whether turns make the floats that a place has of the one that a variable held."""
-    if slot.begins is None:
-        return True
-    return step_of([one.value for one in slot.literals[: run.n_turns]]) is not None
 
 
 def begin_of(ref: Ref, slot: Slot) -> tuple[Name, Path]:
