@@ -19,7 +19,6 @@ from untrace.lifting.recorded.unify.numbers import (
     merge_numbers,
 )
 from untrace.lifting.recorded.unify.optional_functions import give_none
-from untrace.lifting.recorded.unify.same_arguments import give_twice
 from untrace.optional import makes, optional
 
 
@@ -46,12 +45,10 @@ def merge_alike(
     share_heads(functions)
     share_names(functions, main, {} if renamed is None else renamed)
     merged = _merge_lacking(functions, main, found, makes_keys, may_merge)
-    while True:
-        more = _merge_groups(functions, main, found, may_merge, takes_copies=True)
-        more = more or _merge_parts(functions, main, makes_keys, may_merge)
-        more = more or give_twice(functions, main, may_merge)
-        if not more:
-            break
+    while more := (
+        _merge_groups(functions, main, found, may_merge, takes_copies=True)
+        or _merge_parts(functions, main, makes_keys, may_merge)
+    ):
         merged |= more
     left = {function.name for function in functions}
     close_gaps([*functions, main], [name for name in before if name not in left])
