@@ -27,7 +27,6 @@ from untrace.lifting.recorded.repeats.loops import write_loops
 from untrace.lifting.recorded.repeats.rows import unpack_rows
 from untrace.lifting.recorded.tree import Draft
 from untrace.lifting.recorded.unify import merge_alike
-from untrace.lifting.recorded.unify.closures import bind_closures
 from untrace.lifting.recorded.unify.optional_functions import merge_optional
 from untrace.lifting.recorded.unify.settings import name_after_settings
 from untrace.optional import is_strict
@@ -93,10 +92,6 @@ class Module:
         """Import `jax.numpy`; return what it is called."""
         return self.program.lifter.imports.module("jax.numpy")
 
-    def partial(self) -> str:
-        """Import `functools`; return what its `partial` is called then."""
-        return f"{self.program.lifter.imports.module('functools')}.partial"
-
 
 def keep_used(module: Module) -> None:
     """Keep the functions that the main one needs."""
@@ -140,7 +135,6 @@ def unify(module: Module) -> None:
     )
     program.plan.merging = program.given_numbers | merged
     merge_optional(program.lifter.functions, module.main)
-    bind_closures(program.lifter.functions, module.main, module.partial)
     parsed.cache_clear()  # the trees take more memory than the texts
 
 
