@@ -7,7 +7,6 @@ took it apart.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -24,9 +23,6 @@ from untrace.syntax.names import identifier
 MAX_PARTS = 4
 MIN_COUNTED = 3
 """Any two numbers would rise with two others."""
-MAX_FACTOR = 4
-MAX_OFFSET = 8
-"""Of the smaller factor in `(2 * i + 3) * (2 * i + 4)`."""
 _OFFSETS = (0, 1, 0.5)
 
 
@@ -208,8 +204,6 @@ def _counted_form(
     '2 * i + 3'
     >>> "".join(_counted_form([0, 1, 2], [1, 2, 0]))
     '(i + 1) % 3'
-    >>> "".join(_counted_form([0, 1, 2, 3], [12, 30, 56, 90]))
-    '(2 * i + 3) * (2 * i + 4)'
     >>> "".join(_counted_form([1, 2, 3], [64, 128, 256]))
     '32 * 2**i'
     >>> _counted_form([0, 1, 2], [-1, -2, -4])
@@ -230,7 +224,7 @@ def _counted_form(
         return *inner, f" % {modulus}"
     if line is not None:
         return _linear(*line)
-    return _power(values, numbers) or _product(values, numbers)
+    return _power(values, numbers)
 
 
 def _line(values: Sequence[int], numbers: Sequence[int]) -> tuple[int, int] | None:
@@ -266,41 +260,6 @@ def _power(values: Sequence[int], numbers: Sequence[int]) -> tuple[str, ...] | N
         return None
     factor = first // base**start
     return ((f"{factor} * ",) if factor > 1 else ()) + (f"{base}**", "i")
-
-
-def _product(values: Sequence[int], numbers: Sequence[int]) -> tuple[str, ...] | None:
-    """`i * (i + 1)` or the like, where there are enough turns to tell."""
-    if len(numbers) <= MIN_COUNTED:
-        return None
-    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for factor, offset in itertools.product(
-        range(1, MAX_FACTOR + 1), range(MAX_OFFSET)
-    ):
-        first = [factor * value + offset for value in values]
-        pairs = [(v, n, f) for v, n, f in zip(values, numbers, first) if f]
-        if all(n % f == 0 for _, n, f in pairs) and len(pairs) >= MIN_COUNTED:
-            line = _line([v for v, _, _ in pairs], [n // f for _, n, f in pairs])
-            if line is not None and line[0] > 0 and line[1] >= 0:
-                found.append(((factor, offset), line))
-    found = [
-        (one, other)
-        for one, other in found
-        if all(
-            (one[0] * v + one[1]) * (other[0] * v + other[1]) == n
-            for v, n in zip(values, numbers)
-        )
-    ]
-    if not found:
-        return None
-    one, other = min(
-        found, key=lambda two: (abs(two[0][0] - two[1][0]), two[0][1] + two[1][1], two)
-    )
-    first_term, second = _in_brackets(_linear(*one)), _in_brackets(_linear(*other))
-    return (*first_term, "**2") if one == other else (*first_term, " * ", *second)
-
-
-def _in_brackets(term: tuple[str, ...]) -> tuple[str, ...]:
-    return term if term == ("i",) else ("(", *term, ")")
 
 
 class _Form(NamedTuple):
