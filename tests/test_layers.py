@@ -21,6 +21,7 @@ LAYERS = [
         "_version",
     },
     {"ir", "syntax"},
+    {"axes"},
     {"capture", "recovery", "readers"},
     {"lifting"},
     {"emission"},

@@ -34,11 +34,10 @@ import untrace
 from benchmarks.reduce.cases import load, names
 from benchmarks.reduce.text_reducer import compared
 from untrace.errors import KeepError
-from untrace.ir import from_jaxpr
+from untrace.ir import all_equations, from_jaxpr
 from untrace.reduction.keeping import Keep, parse_keep
 from untrace.reduction.loading import load_program
 from untrace.reduction.polishing import Look, look
-from untrace.reduction.program import all_equations
 from untrace.reduction.result import Reduction
 from untrace.reduction.trials import Judge
 

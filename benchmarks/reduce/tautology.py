@@ -27,9 +27,10 @@ import untrace
 from benchmarks.reduce.planted import checked_rate
 from untrace import keep
 from untrace.errors import KeepError
+from untrace.ir import all_equations
 from untrace.reduction.applying import apply
 from untrace.reduction.edits import Edits, Held
-from untrace.reduction.program import Program, all_equations, open_blocks
+from untrace.reduction.program import Program, open_blocks
 from untrace.reduction.trials import Judge
 
 N = 4

@@ -1,6 +1,6 @@
 """Find the axes of a function's inputs that may have other sizes, by tracing it there.
 
-Equations say which axes are tied (`recovery.ties`). Each class is changed alone; if the
+Equations say which axes are tied (`axes.tied`). Each class is changed alone; if the
 function cannot be traced so, its code ties the class to others of that size, and they
 change together, as few of them as it takes.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from untrace.axes.tied import InputAxis, tied_axes
 from untrace.capture import Captured
 from untrace.ir import from_jaxpr
 from untrace.lifting.lift import count_blocks
 from untrace.lifting.recorded.numbers.alignment import aligned, are_alike, named_sizes
 from untrace.lifting.recorded.numbers.dimensions import place, shapes
 from untrace.progress import expect, tick
-from untrace.recovery.ties import InputAxis, tied_axes
 from untrace.stages import Budget
 
 MAX_TRACES = 64

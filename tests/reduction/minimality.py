@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from untrace.ir import Value
+from untrace.ir import Value, all_equations
 from untrace.reduction.applying import apply
 from untrace.reduction.axes import find_axes, resized, without_axis
 from untrace.reduction.edits import Edits, Held, Opening
 from untrace.reduction.passes.focusing import CALLS, body_of, called
 from untrace.reduction.passes.unwrapping import LOOPS, wrappers
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 from untrace.reduction.sizes import measure
 from untrace.reduction.trials import Judge
 from untrace.reduction.values import Recorder, is_holdable

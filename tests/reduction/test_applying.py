@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from untrace import jaxapi
+from untrace.ir import all_equations, sub_blocks
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits, Held, Opening
-from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.program import Program
 from untrace.verification.fingerprint import fingerprint
 
 

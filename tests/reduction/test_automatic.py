@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from untrace import jaxapi
+from untrace.ir import all_equations
 from untrace.reducing import reduce
 from untrace.reduction.applying import program_from
 from untrace.reduction.driver import Plan, pin
 from untrace.reduction.keeping.automatic import Auto
 from untrace.reduction.keeping.values import Inf
 from untrace.reduction.losses import pinned_loss
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 
 
 def refuse(x):

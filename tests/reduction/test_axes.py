@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from untrace import jaxapi
+from untrace.axes.factors import Factor, equate, equate_reshaped, leaves
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.axes import (
     all_removed,
@@ -18,7 +19,6 @@ from untrace.reduction.axes import (
     resized_together,
     without_axis,
 )
-from untrace.reduction.axes.factors import Factor, equate, equate_reshaped, leaves
 
 RANDOM = np.random.RandomState(0)
 

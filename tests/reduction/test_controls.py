@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import untrace
+from untrace.ir import all_equations
 from untrace.reduction.applying import program_from
 from untrace.reduction.controls import with_control
 from untrace.reduction.driver import Pinned, Plan, _noting, controlled
@@ -18,7 +19,6 @@ from untrace.reduction.journal import Journal
 from untrace.reduction.keeping.failures import Hangs
 from untrace.reduction.keeping.values import Nan
 from untrace.reduction.outcome import Outcome
-from untrace.reduction.program import all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.trials import Judge, prepare
 

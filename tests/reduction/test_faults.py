@@ -16,10 +16,10 @@ import pytest
 import untrace
 from tests.reduction.programs import deep
 from untrace import reducing
+from untrace.ir import all_equations
 from untrace.reduction import driver, search, trials
 from untrace.reduction import journal as journals
 from untrace.reduction.outcome import Outcome
-from untrace.reduction.program import all_equations
 from untrace.reduction.workers import running
 
 PROGRAM = """

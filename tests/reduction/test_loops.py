@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import untrace
-from untrace.ir import Literal
+from untrace.ir import Literal, all_blocks, all_equations
 from untrace.reduction import values
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits, Opening
-from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.trials import Judge
 
 X = np.linspace(1.0, 2.0, 4, dtype=np.float32)

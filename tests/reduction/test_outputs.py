@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import untrace
-from untrace.reduction.program import all_equations
+from untrace.ir import all_equations
 
 
 def test_a_loop_gives_the_result_that_needs_least_of_it():

@@ -8,11 +8,11 @@ import numpy as np
 
 import untrace
 from tests.reduction.programs import deep
+from untrace.ir import all_blocks
 from untrace.reduction.applying import program_from
 from untrace.reduction.keeping import parse_keep
 from untrace.reduction.outcome import Outcome
 from untrace.reduction.passes.pointing import aimed_at, pointed_at
-from untrace.reduction.program import all_blocks
 from untrace.reduction.search import Search
 from untrace.reduction.trials import Judge
 

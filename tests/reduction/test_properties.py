@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 import untrace
 from tests.corpus.test_random import N_EXAMPLES, SETTINGS, arguments, build, programs
 from tests.reduction.minimality import removable
-from untrace.ir import from_jaxpr
-from untrace.reduction.program import all_equations
+from untrace.ir import all_equations, from_jaxpr
 from untrace.reduction.trials import Judge
 
 

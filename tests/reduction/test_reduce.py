@@ -11,7 +11,7 @@ import pytest
 
 import untrace
 from tests.reduction.programs import deep
-from untrace.reduction.program import all_equations
+from untrace.ir import all_equations
 
 
 @pytest.fixture(scope="module")

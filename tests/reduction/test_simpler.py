@@ -7,12 +7,12 @@ import pytest
 from jax import lax
 
 from untrace import jaxapi, keep
+from untrace.ir import all_blocks, all_equations
 from untrace.reduction.applying import apply, program_from
 from untrace.reduction.edits import Edits
 from untrace.reduction.passes.contents import _one_by_one, simplify_contents
 from untrace.reduction.passes.outliers import outlying
 from untrace.reduction.passes.types import shrink_axes
-from untrace.reduction.program import all_blocks, all_equations
 from untrace.reduction.search import Search
 from untrace.reduction.simpler_params import simpler_params
 from untrace.reduction.simpler_types import dtype_changes, retyped

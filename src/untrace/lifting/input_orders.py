@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from untrace.ir import Block, Equation, Literal, Value
-from untrace.recovery.ties import sub_blocks
+from untrace.ir import Atom, Block, Equation, Literal, Value, sub_blocks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -111,7 +110,7 @@ def _inner(
     """Walk sub-programs; return what the results are made of, None without any."""
     rows: list[list[Origin]] = []
     outer = dict(zip(eqn.operands, operands))
-    for block, given, _, _ in sub_blocks(eqn):
+    for block, given in _called(eqn):
         passed = [outer[operand] for operand in given]
         key = (id(block), *passed)
         if key not in known:
@@ -120,6 +119,19 @@ def _inner(
         if len(known[key]) == len(eqn.results):
             rows.append(known[key])
     return [_joined(column) for column in zip(*rows)] or None
+
+
+def _called(eqn: Equation) -> Iterator[tuple[Block, Sequence[Atom]]]:
+    """Yield sub-programs with the operands that are theirs."""
+    operands = eqn.operands
+    if eqn.name == "while":
+        yield eqn.params["body_jaxpr"], operands[eqn.params["cond_nconsts"] :]
+        return
+    if eqn.name == "cond":
+        operands = operands[1:]
+    for block in sub_blocks(eqn):
+        if len(block.inputs) == len(operands):
+            yield block, operands
 
 
 def _origin(operand: Value | Literal, origins: Mapping[Value, Origin]) -> Origin:

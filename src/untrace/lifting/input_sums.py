@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from untrace.ir import Block, Equation, Literal, Value
-from untrace.recovery.ties import sub_blocks
+from untrace.ir import Block, Equation, Literal, Value, sub_blocks
 
 _NEEDING = frozenset(["sqrt", "rsqrt", "log", "pow"])
 _PASSING = frozenset(["convert_element_type", "copy"])
@@ -109,15 +108,9 @@ def _inner(
     """Walk what is called in its place; return what its results are."""
     if eqn.name not in ("jit", "pjit"):
         return []
-    outer = dict(zip(eqn.operands, operands))
-    for block, passed, _, _ in sub_blocks(eqn):
-        products = {
-            value: one
-            for value, operand in zip(block.inputs, passed)
-            if (one := outer.get(operand)) is not None
-        }
-        return _walk(block, products, found)
-    return []
+    (block,) = sub_blocks(eqn)
+    known = zip(block.inputs, operands)
+    return _walk(block, {value: one for value, one in known if one is not None}, found)
 
 
 def _product_of(

@@ -17,13 +17,16 @@ from untrace.ir import (
     Equation,
     Literal,
     Value,
+    all_blocks,
+    all_equations,
     from_jaxpr,
     params_of_jax,
     rebuilt,
+    sub_blocks,
 )
 from untrace.jaxapi import evaluation
 from untrace.reduction.edits import Edits, Held, Opening, Substitute
-from untrace.reduction.program import Program, all_blocks, all_equations, sub_blocks
+from untrace.reduction.program import Program
 
 
 class Unfitting(Exception):

@@ -16,14 +16,14 @@ import jax.numpy as jnp
 from untrace import jaxapi
 from untrace.interpreters.nans.traps import Evidence, Trap, explain, from_facts
 from untrace.interpreters.places import Origin, origin_of
-from untrace.ir import Block, Equation
+from untrace.ir import Block, Equation, all_equations, sub_blocks
 from untrace.reduction.applying import program_from
 from untrace.reduction.chains import chain
 from untrace.reduction.differing import parting
 from untrace.reduction.keeping import Keep
 from untrace.reduction.keeping.base import Blamed
 from untrace.reduction.keeping.values import Differs
-from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.program import Program
 from untrace.reduction.trials import Judge, job_of
 from untrace.reduction.wording import listed
 from untrace.syntax.text import is_comment

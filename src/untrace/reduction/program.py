@@ -6,11 +6,11 @@ values, since many failures depend on them; constants of the original are inputs
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from untrace.ir import Block, Equation
+from untrace.ir import Block, Equation, all_blocks, all_equations, sub_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +36,6 @@ class Program:
     def with_values(self, values: tuple[Any, ...]) -> Program:
         """Return the same program with other inputs, and without a control."""
         return replace(self, values=values, controls=None)
-
-
-def sub_blocks(eqn: Equation) -> Iterator[Block]:
-    """List the blocks in the params of an equation."""
-    for param in eqn.params.values():
-        if isinstance(param, Block):
-            yield param
-        elif isinstance(param, tuple):
-            yield from (item for item in param if isinstance(item, Block))
 
 
 COMPUTING = frozenset({"reduce", "reduce_window", "select_and_scatter"})
@@ -74,30 +65,4 @@ def open_blocks(block: Block) -> Iterator[Block]:
 def open_equations(block: Block) -> Iterator[Equation]:
     """List the equations of a block and of those in it that may be edited."""
     for found in open_blocks(block):
-        yield from found.equations
-
-
-def all_blocks(block: Block, through: Container[str] | None = None) -> Iterator[Block]:
-    """List a block and all that it contains, each once, outermost first.
-
-    Args:
-      block: Where to begin.
-      through: Names of the primitives whose sub-programs count; all if None.
-    """
-    seen: set[Block] = set()
-    stack = [block]
-    while stack:
-        found = stack.pop()
-        if found in seen:
-            continue
-        seen.add(found)
-        yield found
-        for eqn in found.equations:
-            if through is None or eqn.name in through:
-                stack += sub_blocks(eqn)
-
-
-def all_equations(block: Block) -> Iterator[Equation]:
-    """List the equations of a block and of all that it contains."""
-    for found in all_blocks(block):
         yield from found.equations

@@ -16,10 +16,10 @@ import numpy as np
 from jax import lax
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Literal, Value
+from untrace.ir import Atom, Block, Equation, Literal, Value, all_blocks
 from untrace.jaxapi import evaluation
 from untrace.reduction.edits import Edits, Rewriting
-from untrace.reduction.program import Program, all_blocks
+from untrace.reduction.program import Program
 
 DTypes = Mapping[Any, Any]
 

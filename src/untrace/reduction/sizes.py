@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Literal
-from untrace.reduction.program import Program, sub_blocks
+from untrace.ir import Atom, Block, Equation, Literal, sub_blocks
+from untrace.reduction.program import Program
 from untrace.reduction.remembering import by_identity
 from untrace.reduction.simpler_params import simpler_params
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from untrace import jaxapi
 from untrace.errors import LiftingError
+from untrace.ir import all_blocks
 from untrace.options import Options
 from untrace.parsing import parse
 from untrace.reduction.applying import apply
-from untrace.reduction.program import Program, all_blocks
+from untrace.reduction.program import Program
 from untrace.reduction.simpler_types import retyped
 from untrace.reduction.writing import written
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from untrace.axes.factors import Factor, leaves
+from untrace.axes.sites import Sum, Table
+from untrace.axes.tied import table_of
 from untrace.ir import Block, Value
-from untrace.reduction.axes.calls import CALL_LINKS
-from untrace.reduction.axes.factors import Factor, freeze, keep, leaves
-from untrace.reduction.axes.links import link
-from untrace.reduction.axes.sites import Sum, Table
-from untrace.reduction.program import all_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +47,8 @@ class Axes:
 
 
 def find_axes(block: Block) -> Axes:
-    """Find the axes that change together, in a program and all its sub-programs.
-
-    A sub-program called from several places has the same axes in all of them.
-    """
-    table = Table()
-    for found in all_blocks(block, CALL_LINKS):  # axes of others are their own
-        for value, _ in found.constants:
-            freeze(table.dims(value))
-            keep(table.dims(value))
-        for eqn in found.equations:
-            link(table.site(eqn))
-    return _listed(block, table)
+    """Find the axes that change together, in a program and all its sub-programs."""
+    return _listed(block, table_of(block))
 
 
 def _listed(block: Block, table: Table) -> Axes:

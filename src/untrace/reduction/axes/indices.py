@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Atom, Block, Equation, Value
-from untrace.reduction.axes.factors import Dims
+from untrace.axes.factors import Dims
+from untrace.ir import Atom, Block, Equation, Value, all_blocks
 from untrace.reduction.axes.solving import Sizes
-from untrace.reduction.program import all_blocks
 
 _PASSING = """
     add broadcast_in_dim broadcast_to clamp concatenate convert_element_type copy

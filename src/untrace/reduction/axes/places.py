@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from untrace.reduction.axes.factors import Dims
-from untrace.reduction.axes.indexing import gather_hidden
-from untrace.reduction.axes.sites import Site
+from untrace.axes.factors import Dims
+from untrace.axes.indexing import gather_hidden
+from untrace.axes.sites import Site
 from untrace.reduction.axes.solving import Sizes
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from jax import lax
 
+from untrace.axes.factors import Dims, Factor, leaves
+from untrace.axes.sites import Site
 from untrace.ir import Block, to_jaxpr
 from untrace.jaxapi import evaluation
-from untrace.reduction.axes.factors import Dims, Factor, leaves
-from untrace.reduction.axes.sites import Site
 from untrace.reduction.edits import Edits, Rewriting
 
 

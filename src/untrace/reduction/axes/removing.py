@@ -12,10 +12,10 @@ from typing import Any
 
 from jax import lax
 
+from untrace.axes.calls import CALL_LINKS
+from untrace.axes.links import ELEMENTWISE, REDUCTIONS
 from untrace.ir import Equation, Value
-from untrace.reduction.axes.calls import CALL_LINKS
 from untrace.reduction.axes.finding import Axes, Axis
-from untrace.reduction.axes.links import ELEMENTWISE, REDUCTIONS
 from untrace.reduction.axes.removals import Removal
 from untrace.reduction.axes.renumbering import (
     RemovalRule,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.reduction.axes.factors import Dims
+from untrace.axes.factors import Dims
 from untrace.reduction.axes.removals import Removal
 from untrace.reduction.edits import Edits
 

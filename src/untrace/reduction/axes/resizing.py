@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from untrace.axes.factors import Dims, Factor, leaves
+from untrace.axes.sites import Site
 from untrace.ir import Equation, Value
-from untrace.reduction.axes.factors import Dims, Factor, leaves
 from untrace.reduction.axes.finding import Axes, Axis
 from untrace.reduction.axes.indices import indexing_inputs
 from untrace.reduction.axes.places import (
@@ -21,7 +22,6 @@ from untrace.reduction.axes.places import (
     slice_params,
     window_params,
 )
-from untrace.reduction.axes.sites import Site
 from untrace.reduction.axes.solving import Sizes, solve
 from untrace.reduction.edits import Edits
 from untrace.reduction.program import Program

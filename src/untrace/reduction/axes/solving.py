@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from untrace.reduction.axes.factors import Dims, Factor, leaves
-from untrace.reduction.axes.sites import AtMost, Relation, Sum
+from untrace.axes.factors import Dims, Factor, leaves
+from untrace.axes.sites import AtMost, Relation, Sum
 
 MAX_ROUNDS = 50
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from untrace import jaxapi
+from untrace.ir import all_equations
 from untrace.reduction.keeping.base import Keep, RunningKeep, story
 from untrace.reduction.keeping.failures import Crashes, Hangs, Raises
 from untrace.reduction.keeping.values import Differs, Inf, Nan
 from untrace.reduction.outcome import Outcome, Run
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 
 HALF_RTOL = 0.1
 """Relative error that is no rounding in programs with numbers of 16 bits or fewer."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
+from untrace.ir import all_equations
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import Env, Keep, KeepError, settle_env, story
 from untrace.reduction.outcome import Outcome, Run
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 
 
 @dataclass(frozen=True, init=False)

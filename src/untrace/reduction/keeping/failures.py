@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from untrace.ir import all_equations
 from untrace.reduction.keeping import messages, scripts
 from untrace.reduction.keeping.base import (
     Keep,
@@ -17,7 +18,7 @@ from untrace.reduction.keeping.base import (
     set_field,
 )
 from untrace.reduction.outcome import EARLY, STAGES, Outcome, Run
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 
 
 class Staged(RunningKeep):

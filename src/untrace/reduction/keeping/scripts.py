@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from untrace import jaxapi
+from untrace.ir import all_equations, sub_blocks
 from untrace.jaxapi import written
-from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.program import Program
 from untrace.syntax.text import quote
 
 _MOVED = """\

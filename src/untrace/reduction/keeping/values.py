@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from untrace.ir import all_equations
 from untrace.reduction.keeping import scripts
 from untrace.reduction.keeping.base import (
     Blamed,
@@ -18,7 +19,7 @@ from untrace.reduction.keeping.base import (
     story,
 )
 from untrace.reduction.outcome import Outcome, Output, Run
-from untrace.reduction.program import Program, all_equations
+from untrace.reduction.program import Program
 from untrace.reduction.widening import definitions_in_64_bits
 from untrace.reduction.workers import wire
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation, Literal, Value
+from untrace.ir import Block, Equation, Literal, Value, sub_blocks
 from untrace.jaxapi import evaluation, plainness
 from untrace.reduction.applying import program_from
 from untrace.reduction.passes.cutting import (
@@ -27,7 +27,7 @@ from untrace.reduction.passes.cutting import (
 )
 from untrace.reduction.passes.outputs import drop_outputs, drop_passed_through
 from untrace.reduction.passes.pointing import start_there
-from untrace.reduction.program import Program, sub_blocks
+from untrace.reduction.program import Program
 from untrace.reduction.search import Search
 
 CALLS = frozenset({"jit", "checkpoint", "remat2", "closed_call"})

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation, Literal, Value
+from untrace.ir import Block, Equation, Literal, Value, sub_blocks
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Held, Substitute
 from untrace.reduction.passes.pointing import aimed_at
-from untrace.reduction.program import Program, open_blocks, sub_blocks
+from untrace.reduction.program import Program, open_blocks
 from untrace.reduction.search import Search
 from untrace.reduction.values import Recorder, is_holdable, made_up
 

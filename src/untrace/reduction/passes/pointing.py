@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from untrace import jaxapi
-from untrace.ir import Block, Equation
+from untrace.ir import Block, Equation, all_equations, sub_blocks
 from untrace.reduction.outcome import EARLY, Outcome
 from untrace.reduction.passes.cutting import Cutting
-from untrace.reduction.program import Program, all_equations, sub_blocks
+from untrace.reduction.program import Program
 from untrace.reduction.search import Search
 
 REACHES = (0, 1, 4)

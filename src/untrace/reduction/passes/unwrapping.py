@@ -7,16 +7,11 @@ that it needs are found by delta debugging and kept.
 from __future__ import annotations
 
 from untrace import jaxapi
-from untrace.ir import Equation
+from untrace.ir import Equation, sub_blocks
 from untrace.reduction.applying import apply
 from untrace.reduction.delta import minimize
 from untrace.reduction.edits import Edits, Opening
-from untrace.reduction.program import (
-    Program,
-    is_computing,
-    open_equations,
-    sub_blocks,
-)
+from untrace.reduction.program import Program, is_computing, open_equations
 from untrace.reduction.search import Search
 
 LOOPS = frozenset({"scan", "while", "cond"})

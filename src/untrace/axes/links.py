@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from untrace import jaxapi
-from untrace.ir import Block
-from untrace.reduction.axes.calls import CALL_LINKS
-from untrace.reduction.axes.factors import (
+from untrace.axes.calls import CALL_LINKS
+from untrace.axes.factors import (
     Dims,
     Factor,
     equate,
@@ -21,9 +20,10 @@ from untrace.reduction.axes.factors import (
     frozen,
     keep,
 )
-from untrace.reduction.axes.indexing import INDEXING_LINKS
-from untrace.reduction.axes.sites import Site
-from untrace.reduction.axes.windows import WINDOW_LINKS
+from untrace.axes.indexing import INDEXING_LINKS
+from untrace.axes.sites import Site
+from untrace.axes.windows import WINDOW_LINKS
+from untrace.ir import Block
 
 Rule = Callable[[Site], None]
 

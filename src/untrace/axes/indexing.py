@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from untrace.reduction.axes.factors import (
+from untrace.axes.factors import (
     Dims,
     equal,
     equate,
@@ -17,7 +17,7 @@ from untrace.reduction.axes.factors import (
     frozen,
     keep,
 )
-from untrace.reduction.axes.sites import Site
+from untrace.axes.sites import Site
 
 
 def _taken(site: Site, part: Dims, whole: Dims) -> None:
@@ -74,7 +74,7 @@ def _split(site: Site) -> None:
 
 
 def _joined(site: Site, parts: Sequence[Dims], whole: Dims, axis: int) -> None:
-    """Relate values to their concatenation; parts of equal size share their size."""
+    """Relate values to their concatenation; parts of equal size may share their size."""
     for dims in parts:
         for i, dim in enumerate(dims):
             if i != axis:
@@ -83,7 +83,7 @@ def _joined(site: Site, parts: Sequence[Dims], whole: Dims, axis: int) -> None:
     if len(sizes) == 1:
         return equate(sizes, [whole[axis]])
     keep([*sizes, whole[axis]])
-    if any(size.size != sizes[0].size for size in sizes):
+    if not site.ties_parts or any(size.size != sizes[0].size for size in sizes):
         return site.is_sum(whole[axis], sizes)
     for size in sizes[1:]:
         equate([size], [sizes[0]])

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from untrace.axes.factors import Dims, Factor
 from untrace.ir import Atom, Block, Equation, Value
-from untrace.reduction.axes.factors import Dims, Factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Site:
       sizes: Factors of params that are not the size of an axis, by their name.
       relations: Those of the whole program.
       dims: The axes of all values of the program.
+      ties_parts: Whether parts of equal size that are put together keep one size.
     """
 
     eqn: Equation
@@ -47,6 +48,7 @@ class Site:
     results: tuple[Dims, ...]
     relations: list[Relation]
     dims: Callable[[Atom], Dims]
+    ties_parts: bool
     sizes: dict[str, Factor] = field(default_factory=dict)
 
     @property
@@ -89,7 +91,8 @@ class Site:
 class Table:
     """The axes of all values, and the equations around them."""
 
-    def __init__(self) -> None:
+    def __init__(self, ties_parts: bool) -> None:
+        self._ties_parts = ties_parts
         self.axes: dict[Value, Dims] = {}
         self.sites: dict[Equation, Site] = {}
         self.relations: list[Relation] = []
@@ -114,6 +117,7 @@ class Table:
             ),
             self.relations,
             self.dims,
+            self._ties_parts,
         )
         return made
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from untrace import jaxapi
+from untrace.axes.factors import Dims, Factor, equate, keep
+from untrace.axes.sites import Site
 from untrace.ir import Block
-from untrace.reduction.axes.factors import Dims, Factor, equate, keep
-from untrace.reduction.axes.sites import Site
 
 
 def _call(*params: str) -> Callable[[Site], None]:

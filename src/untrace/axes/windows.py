@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from untrace.reduction.axes.factors import (
+from untrace.axes.factors import (
     Dims,
     Factor,
     equal,
@@ -17,7 +17,7 @@ from untrace.reduction.axes.factors import (
     frozen,
     keep,
 )
-from untrace.reduction.axes.sites import Site
+from untrace.axes.sites import Site
 
 
 def _conv_general_dilated(site: Site) -> None:

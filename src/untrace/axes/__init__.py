@@ -1,0 +1,1 @@
+"""Which axes of a program are one, for sizes with names and for the reducer."""
