@@ -42,7 +42,6 @@ def untrace_idioms(
     """Turn a computation into source at the level of calls.
 
     Args:
-      captured: The computation.
       options: What the user asked for.
       block: The computation, as it was read.
       progress: Called with a word at the start of every stage.

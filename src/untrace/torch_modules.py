@@ -56,7 +56,6 @@ def as_function(
     """Return a module as a JAX function, and the arrays that it is called with.
 
     Args:
-      module: The module.
       args: Its positional inputs, with torch tensors.
       kwargs: Its inputs that are passed by name.
 
@@ -89,7 +88,6 @@ def of_torch_module(
     """What takes the inputs of a module, as torch tensors, and returns its source.
 
     Args:
-      module: The module.
       source: `untrace.source` with the options that the user gave.
       keeps_weights: Whether the weights are stored beside the file, under their names.
     """

@@ -25,7 +25,6 @@ def short_dict(keys: Sequence[Any], parts: Sequence[str], shows_stems: bool) -> 
     """Write a dict, whose order does not matter.
 
     Args:
-      keys: Its keys.
       parts: The texts of what it holds.
       shows_stems: Numbered keys may be put together of their stem and number.
 

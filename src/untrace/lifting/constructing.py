@@ -37,7 +37,6 @@ def construct(
     """Write the expression that builds a tree.
 
     Args:
-      tree: The tree.
       texts: The expressions of its leaves.
       lifter: Spells settings and imports.
       classes: The classes that the file defines, by what they stand for.

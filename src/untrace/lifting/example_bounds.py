@@ -58,7 +58,6 @@ def keep_orders(
     Args:
       trees: The arguments whose inputs may be changed, by their names.
       inputs: All inputs of the program; what is written for some is changed.
-      block: The program.
       lifter: Spells shapes and dtypes.
 
     Returns:

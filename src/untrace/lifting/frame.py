@@ -492,7 +492,6 @@ def origin_of(eqn: Equation, is_close: bool) -> tuple[str, bool] | None:
     """Return what an equation comes from, and whether it is of a backward pass.
 
     Args:
-      eqn: The equation.
       is_close: Whether a part of a long statement is wanted.
     """
     quote = closely_quoted if is_close else quoted

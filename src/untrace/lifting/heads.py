@@ -49,7 +49,6 @@ def head_text(parameters: Parameters, kinds: Mapping[str, str] | None = None) ->
     """The text of a parameter list.
 
     Args:
-      parameters: The parameters.
       kinds: What annotations say of some of them.
     """
     texts: list[str] = []

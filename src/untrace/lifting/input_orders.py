@@ -33,7 +33,6 @@ def compared_inputs(block: Block, inputs: Collection[int]) -> set[frozenset[int]
     """Find the pairs of inputs that a program compares.
 
     Args:
-      block: The program.
       inputs: The positions of those to look at.
     """
     given = {

@@ -70,7 +70,6 @@ def positive_sums(block: Block, inputs: Collection[int]) -> list[Sum]:
     sign, since two of them may be negative.
 
     Args:
-      block: The program.
       inputs: The positions of those to look at.
     """
     given = {

@@ -44,10 +44,8 @@ def name_arguments(
     """Note what the caller's code tells about the arguments of a call.
 
     Args:
-      call: The call.
       site: Where it stands.
       frame: The caller's, which is at the call.
-      body: Its run.
       snapshots: Copies the containers that its variables hold.
       near: The frame that makes the call, if there is code between.
     """

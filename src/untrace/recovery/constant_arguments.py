@@ -25,7 +25,6 @@ def constant_arguments(
 
     Args:
       frame: The caller's, which is at the call.
-      call: The call.
       values: What it was given.
     """
     floats = [id(value) for value in values if type(value) is float]

@@ -44,7 +44,6 @@ def variables(
     """Return the local variables of a frame that ends: those that may hold arrays, integers.
 
     Args:
-      frame: The frame.
       snapshots: Copies what they hold; None if that is kept as it is.
     """
     arrays: dict[str, Any] = {}

@@ -25,7 +25,6 @@ def array_at(
     Args:
       holder: The expression in the source, which is read there.
       frame: That of the function, which is at a call.
-      body: Its run.
       before: Its variables, if the expression stands before the call and not in it.
     """
     name = variable_of(holder)

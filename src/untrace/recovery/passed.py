@@ -63,7 +63,6 @@ class PassedFunctions:
 
         Args:
           called: What is called.
-          call: The call.
           is_tree: Whether that is one of JAX's functions on trees.
         """
         codes: dict[int, Any] = {}

@@ -368,7 +368,6 @@ def calls_around(
     """Yield the calls in a run, inner ones first, with those that they are made in.
 
     Args:
-      body: The run.
       of_python: Only calls of Python functions are listed around others.
       around: Those around the run, the outermost first.
     """

@@ -35,7 +35,6 @@ def shape_parts(frame: types.FrameType, body: Body) -> tuple[ShapePart, ...]:
 
     Args:
       frame: The caller's, which is at the call.
-      body: Its run.
     """
     found: list[ShapePart] = []
     for items in _shapes(frame.f_code, frame.f_lasti):

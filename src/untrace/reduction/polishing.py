@@ -60,7 +60,6 @@ def with_public_calls(
     """List the programs with other calls in the place of primitives: all, then single.
 
     Args:
-      program: The program.
       tables: What to call for which primitives, `public_call` and `shorter_call`.
     """
     eqns = list(open_equations(program.block))

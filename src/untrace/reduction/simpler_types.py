@@ -86,7 +86,6 @@ def retyped(program: Program, mapping: Mapping[Any, Any]) -> Edits | None:
     """Give a whole program other dtypes.
 
     Args:
-      program: The program.
       mapping: New dtypes by old ones.
 
     Returns:

@@ -139,7 +139,6 @@ def job_for(program: Program, run: Run, source: Source | None = None) -> Job | N
     """Write the job of a run; None if the program cannot be had in 64 bits.
 
     Args:
-      program: The program.
       run: How to run it.
       source: Its text, if that is what is to be run. In 64 bits there is another one.
     """

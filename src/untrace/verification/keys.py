@@ -91,7 +91,6 @@ class KeyMaker(abc.ABC):
         """Make the key of an equation's params, derivative rules included.
 
         Args:
-          eqn: The equation.
           scope: Where it stands.
           known: The keys of some params.
         """

@@ -18,7 +18,6 @@ def global_names(code: types.CodeType, access: str = "") -> frozenset[str]:
     """Return the globals that a code object, or one inside it, reads or writes.
 
     Args:
-      code: The code.
       access: How: "LOAD", "STORE" or "DELETE"; any way if empty.
     """
     wanted = [f"{access}_GLOBAL"]

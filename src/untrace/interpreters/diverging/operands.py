@@ -35,7 +35,6 @@ def operands_of(
     """Describe what an equation was given.
 
     Args:
-      equation: The equation.
       index: Where its result is of interest.
       shape: The shape of that result.
       operands: What it was given in the first run.

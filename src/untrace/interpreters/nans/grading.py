@@ -76,7 +76,6 @@ def same_badness(
     Args:
       equation: What is applied.
       operands: The numbers of its operands.
-      values: All values.
       constants: Those that are known, by number.
       level: From which grade on values are told apart.
     """

@@ -74,7 +74,6 @@ def lift_idioms(
     """Replace equations by the public calls that make them.
 
     Args:
-      block: The program.
       accept: Tells whether two jaxprs compute the same; takes the equations that are
         there, and those of the line.
       excluded: Lines that are not to be used.

@@ -343,7 +343,6 @@ def built(tree: Tree, arrays: Sequence[Any], writer: Writer, field: str = "") ->
     """Write the expression that builds a tree; known sub-trees by their names.
 
     Args:
-      tree: The tree.
       arrays: Its leaves.
       writer: Writes the function that it stands in.
       field: What it is in what holds it.

@@ -32,7 +32,6 @@ def drop_dead(draft: Draft, keeps_turns: bool = False) -> None:
     """Drop the statements whose results nothing uses.
 
     Args:
-      draft: The function.
       keeps_turns: Keep what the last turn of a loop computes and only the next one would
         need, so that loops have all of their turns.
     """

@@ -49,7 +49,6 @@ def lift_recorded(
     """Write a recorded computation at the level of calls.
 
     Args:
-      captured: The computation.
       options: What the user asked for.
       block: The computation, as it was read.
       plan: What is known from writing it before; more is added.

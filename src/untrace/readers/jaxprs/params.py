@@ -78,7 +78,6 @@ class Params:
         """Return the params of an equation; those that only it has are left as nodes.
 
         Args:
-          eqn: The equation.
           jaxprs: The jaxprs that were made for some of them.
         """
         found: dict[str, Any] = {}

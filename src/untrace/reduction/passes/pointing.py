@@ -76,7 +76,6 @@ def pointed_at(
     """List what a failure points at: the equation to blame, then those of each kind.
 
     Args:
-      program: The program.
       outcomes: What was seen of it.
       named: Primitives that the predicate names itself.
 

@@ -37,7 +37,6 @@ def term_of(
     """Return the expression that a text is; each operand was counted as used once.
 
     Args:
-      text: The text.
       operands: What stands for names in it.
       functions: Those of the module, which locals must not hide.
     """

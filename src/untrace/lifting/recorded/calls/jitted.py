@@ -69,7 +69,6 @@ def _with_parts(shown: Call, run: Body, body: Body, shapes: Shapes) -> Call:
     """Return a call with the arguments that its function takes in the run that shows it.
 
     Args:
-      shown: The call.
       run: The run as it was recorded.
       body: As it is written.
       shapes: What flat lists of leaves stand for.
@@ -220,7 +219,6 @@ def _named_parts(body: Body, shapes: Shapes, named: Set[str]) -> Mapping[str, An
     """Return what a run was given, part by part, by the names that its callees have.
 
     Args:
-      body: The run.
       shapes: What flat lists of leaves stand for.
       named: The parameters that stay whole.
     """

@@ -34,7 +34,6 @@ def map_by_kind(
     """Write `jax.tree.map(f, tree, is_leaf=g)` where `f` asks for the class of a leaf.
 
     Args:
-      item: The call.
       runs: The runs of the function.
       written: Writes one run as a function.
       are_alike: Tells whether runs have one text.

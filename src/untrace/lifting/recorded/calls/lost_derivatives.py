@@ -26,7 +26,6 @@ def lost_derivative(item: Call, pulled_back: Set[Any]) -> str:
     """Say which primitive's derivative a call asks for that no file has; "" if none.
 
     Args:
-      item: The call.
       pulled_back: The primitives that have the backward passes of their libraries.
     """
     span = item.span

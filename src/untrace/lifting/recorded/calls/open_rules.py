@@ -23,7 +23,6 @@ def open_rules(function: Any, opened: list[int], plan: Plan) -> Generator[None]:
     """Note that the rules of a function are written within this context.
 
     Args:
-      function: The function.
       opened: The `id` of those whose rules are, and of their code.
       plan: Gets functions that are imported, since no text can hold all of their rules.
 

@@ -45,7 +45,6 @@ def region_of(
     """Trace the equations of a call, once for every need.
 
     Args:
-      item: The call.
       plan: What is known about the recording; remembers the equations.
       rewrite: Finds idioms.
       is_known: Tells which of the arrays that it returns need not be made.

@@ -33,7 +33,6 @@ def place_rules(
     Args:
       made: The function.
       method: Which of its methods takes them.
-      rules: The rules.
       options: The other arguments of the method.
       writer: Writes the function around a call.
 

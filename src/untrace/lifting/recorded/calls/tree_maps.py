@@ -51,7 +51,6 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     """Write a call of one of JAX's functions on trees.
 
     Args:
-      item: The call.
       home: The module and name of what is called.
       writer: Writes the function around it.
 

@@ -59,7 +59,6 @@ def annotate(
     """Say the types of a function's parameters and result, as it is asked for.
 
     Args:
-      draft: The function.
       values: What its parameters held.
       result: What it returned.
       writer: The writer of the function.

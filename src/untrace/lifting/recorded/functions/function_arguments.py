@@ -35,7 +35,6 @@ def passed_term(
     """Write a function that a parameter takes.
 
     Args:
-      function: The function.
       parameter: The code of the function that it is passed to, and the parameter.
       bodies: Runs in which it ran.
       writer: Writes the function around the call.

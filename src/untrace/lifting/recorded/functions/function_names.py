@@ -51,7 +51,6 @@ def start(
     """Begin the function that is made of a run.
 
     Args:
-      body: The run.
       levels: Which of their names functions have.
       is_called: Whether it is called by name, and not passed to another function.
       is_decorated: Whether it has decorators: JAX may know it by its name.

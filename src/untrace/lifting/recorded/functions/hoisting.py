@@ -21,7 +21,6 @@ def moved_out(
     """Return the call to move so that an array is known outside, and before which one.
 
     Args:
-      body: A run.
       array: What is used where no name holds it.
       opened: The calls of Python functions around the place where it is used.
 

@@ -44,7 +44,6 @@ def give_keywords(function: Function, users: Sequence[Function]) -> None:
     """Let the calls of a function pass by keyword what the program's calls passed so.
 
     Args:
-      function: The function.
       users: All functions of the module.
     """
     if function.decorators or function.after or True not in function.keywords.values():

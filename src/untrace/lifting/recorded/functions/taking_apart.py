@@ -32,7 +32,6 @@ def take_apart(name: Name, term: Term, draft: Draft) -> list[tuple[Name, Term]]:
     Args:
       name: What stands for it in a function.
       term: The expression that makes it.
-      draft: The function.
 
     Returns:
       A name for every part and the expression that makes it, in order; none if it is

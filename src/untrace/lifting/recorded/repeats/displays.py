@@ -91,8 +91,6 @@ def collections_of(
     The uses of values in the turns themselves are not counted any more.
 
     Args:
-      run: The turns.
-      draft: The function.
       rest: The statements after the turns.
       word: Writes the key of a dict, if the loop has a variable for it.
     """

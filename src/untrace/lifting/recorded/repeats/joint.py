@@ -20,7 +20,6 @@ def assigned_at_once(
     """Return which statements of a turn are one assignment; none of them mostly.
 
     Args:
-      turn: The statements.
       needed: Which statement needs the value of the turn before of which local one.
 
     Returns:

@@ -23,9 +23,7 @@ def leave(
     """Let a loop append what its turns leave; return the statements before it.
 
     Args:
-      run: The turns.
       loop: The loop that is made of them.
-      draft: The function.
       rest: The statements after the turns.
     """
     begins: list[Statement] = []

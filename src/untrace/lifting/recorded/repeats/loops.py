@@ -87,7 +87,6 @@ def write_loops(draft: Draft, reroll: str) -> None:
     """Replace statements of a function that repeat by loops.
 
     Args:
-      draft: The function.
       reroll: "auto", "for" or "scan".
     """
     if reroll == "for":  # those of the program, and more

@@ -37,7 +37,6 @@ def alike_but_for(function: Function, holes: Iterable[Edit]) -> Likeness:
     Comments do not matter.
 
     Args:
-      function: The function.
       holes: The places, and what stands there in all of them.
     """
     lines = body_of(function).edited(holes).split("\n")

@@ -127,7 +127,6 @@ def give_parts(
     """Give functions that are alike the parts that they read, or let them be given words.
 
     Args:
-      group: The functions.
       functions: All functions of the module.
       makes_keys: Whether keys may be made of words.
 

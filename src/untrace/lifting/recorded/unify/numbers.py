@@ -118,7 +118,6 @@ def merge_numbers(
     """Let functions that are alike but for numbers be the first of them.
 
     Args:
-      group: The functions.
       functions: All functions of the module but for the main one; it loses those that the
         first of the group stands for.
       main: The main one.
