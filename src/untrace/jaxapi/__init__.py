@@ -5,34 +5,32 @@ difference between the supported JAX releases, is absorbed in this package. Othe
 modules import names from here and never ask for JAX's version.
 """
 
-from untrace.jaxapi.avals import (
-    AVAL_FIELDS,
-    FLOAT0,
-    PRNGS,
-    PRNGS_MODULE,
-    ExtendedDType,
-    JaxArray,
-    KeyTy,
-    PRNGImpl,
-    ShapedArray,
-    aval_of,
-    cotangent_type,
-    default_key_impl,
-    dtype_kind,
-    is_concrete,
-    is_key,
-    is_key_array,
-    is_number,
-    is_plain_aval,
-    is_python_scalar,
-    is_static_dim,
-    is_token,
-    is_traceable,
-    key_impl_name,
-    same_aval,
-    same_type,
-    short_type,
-)
+from untrace.jaxapi.avals import AVAL_FIELDS as AVAL_FIELDS
+from untrace.jaxapi.avals import FLOAT0 as FLOAT0
+from untrace.jaxapi.avals import PRNGS as PRNGS
+from untrace.jaxapi.avals import PRNGS_MODULE as PRNGS_MODULE
+from untrace.jaxapi.avals import ExtendedDType as ExtendedDType
+from untrace.jaxapi.avals import JaxArray as JaxArray
+from untrace.jaxapi.avals import KeyTy as KeyTy
+from untrace.jaxapi.avals import PRNGImpl as PRNGImpl
+from untrace.jaxapi.avals import ShapedArray as ShapedArray
+from untrace.jaxapi.avals import aval_of as aval_of
+from untrace.jaxapi.avals import cotangent_type as cotangent_type
+from untrace.jaxapi.avals import default_key_impl as default_key_impl
+from untrace.jaxapi.avals import dtype_kind as dtype_kind
+from untrace.jaxapi.avals import is_concrete as is_concrete
+from untrace.jaxapi.avals import is_key as is_key
+from untrace.jaxapi.avals import is_key_array as is_key_array
+from untrace.jaxapi.avals import is_number as is_number
+from untrace.jaxapi.avals import is_plain_aval as is_plain_aval
+from untrace.jaxapi.avals import is_python_scalar as is_python_scalar
+from untrace.jaxapi.avals import is_static_dim as is_static_dim
+from untrace.jaxapi.avals import is_token as is_token
+from untrace.jaxapi.avals import is_traceable as is_traceable
+from untrace.jaxapi.avals import key_impl_name as key_impl_name
+from untrace.jaxapi.avals import same_aval as same_aval
+from untrace.jaxapi.avals import same_type as same_type
+from untrace.jaxapi.avals import short_type as short_type
 from untrace.jaxapi.batching import BATCH_SIZES as BATCH_SIZES
 from untrace.jaxapi.batching import CUSTOM_VMAP as CUSTOM_VMAP
 from untrace.jaxapi.batching import BatchingCall as BatchingCall
@@ -55,12 +53,10 @@ from untrace.jaxapi.called import Operator as Operator
 from untrace.jaxapi.called import Property as Property
 from untrace.jaxapi.called import Update as Update
 from untrace.jaxapi.called import bound_arguments as bound_arguments
-from untrace.jaxapi.comparing import (
-    ORIGIN_FIELDS,
-    ORIGIN_TYPES,
-    array_key,
-    rule_identity,
-)
+from untrace.jaxapi.comparing import ORIGIN_FIELDS as ORIGIN_FIELDS
+from untrace.jaxapi.comparing import ORIGIN_TYPES as ORIGIN_TYPES
+from untrace.jaxapi.comparing import array_key as array_key
+from untrace.jaxapi.comparing import rule_identity as rule_identity
 from untrace.jaxapi.compiles import JitCall as JitCall
 from untrace.jaxapi.compiles import is_of_jax_itself as is_of_jax_itself
 from untrace.jaxapi.compiles import jit_call as jit_call
@@ -71,41 +67,37 @@ from untrace.jaxapi.config_options import PRIVATE_MANAGERS as PRIVATE_MANAGERS
 from untrace.jaxapi.config_options import changed_settings as changed_settings
 from untrace.jaxapi.config_options import environment_settings as environment_settings
 from untrace.jaxapi.config_options import private_managers as private_managers
-from untrace.jaxapi.contexts import (
-    COMPUTE_CONTEXT,
-    COMPUTE_ON,
-    CONTEXT_FIELDS,
-    DEFAULT_CONTEXT,
-    ambient_context,
-    compute_region,
-    context_fields,
-    context_mesh,
-    equation_context,
-    line_in_file,
-    lines_in_file,
-    manual_region,
-    rule_context,
-    scalar_mesh,
-    scope_names,
-    user_frame,
-)
+from untrace.jaxapi.contexts import COMPUTE_CONTEXT as COMPUTE_CONTEXT
+from untrace.jaxapi.contexts import COMPUTE_ON as COMPUTE_ON
+from untrace.jaxapi.contexts import CONTEXT_FIELDS as CONTEXT_FIELDS
+from untrace.jaxapi.contexts import DEFAULT_CONTEXT as DEFAULT_CONTEXT
+from untrace.jaxapi.contexts import ambient_context as ambient_context
+from untrace.jaxapi.contexts import compute_region as compute_region
+from untrace.jaxapi.contexts import context_fields as context_fields
+from untrace.jaxapi.contexts import context_mesh as context_mesh
+from untrace.jaxapi.contexts import equation_context as equation_context
+from untrace.jaxapi.contexts import line_in_file as line_in_file
+from untrace.jaxapi.contexts import lines_in_file as lines_in_file
+from untrace.jaxapi.contexts import manual_region as manual_region
+from untrace.jaxapi.contexts import rule_context as rule_context
+from untrace.jaxapi.contexts import scalar_mesh as scalar_mesh
+from untrace.jaxapi.contexts import scope_names as scope_names
+from untrace.jaxapi.contexts import user_frame as user_frame
 from untrace.jaxapi.error_checks import error_set_names as error_set_names
 from untrace.jaxapi.error_checks import own_error_codes as own_error_codes
 from untrace.jaxapi.evaluation import eval_jaxpr as eval_jaxpr
 from untrace.jaxapi.evaluation import quiet_callbacks as quiet_callbacks
-from untrace.jaxapi.exports import (
-    Exported,
-    SymbolicScope,
-    exported_call,
-    exported_digest,
-    exported_dimensions,
-    linear_in,
-    scope_constraints,
-)
+from untrace.jaxapi.exports import Exported as Exported
 from untrace.jaxapi.exports import InconclusiveError as InconclusiveError
+from untrace.jaxapi.exports import SymbolicScope as SymbolicScope
 from untrace.jaxapi.exports import dimension_as_value as dimension_as_value
+from untrace.jaxapi.exports import exported_call as exported_call
+from untrace.jaxapi.exports import exported_digest as exported_digest
+from untrace.jaxapi.exports import exported_dimensions as exported_dimensions
 from untrace.jaxapi.exports import is_symbolic as is_symbolic
 from untrace.jaxapi.exports import largest_size as largest_size
+from untrace.jaxapi.exports import linear_in as linear_in
+from untrace.jaxapi.exports import scope_constraints as scope_constraints
 from untrace.jaxapi.exports import smallest_size as smallest_size
 from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import forward_frames as forward_frames
@@ -133,49 +125,43 @@ from untrace.jaxapi.implementations import pulled_back as pulled_back
 from untrace.jaxapi.implementations import pulls_back_otherwise as pulls_back_otherwise
 from untrace.jaxapi.implementations import refusing_original as refusing_original
 from untrace.jaxapi.implementations import transforms_otherwise as transforms_otherwise
-from untrace.jaxapi.jaxprs import (
-    JAXPR_TYPES,
-    ClosedJaxpr,
-    DropVar,
-    JaxprInputEffect,
-    JaxprLiteral,
-    NamedAxisEffect,
-    Primitive,
-    Tracer,
-    as_function,
-    close_jaxpr,
-    constvars_as_inputs,
-    equations_inside,
-    initial_state,
-    inlining,
-    is_closed,
-    is_jaxpr,
-    literal_behind,
-    new_eqn,
-    new_jaxpr,
-    new_var,
-    scan_sizes,
-    split_jaxpr,
-    sub_jaxprs_of,
-    var_behind,
-)
+from untrace.jaxapi.jaxprs import JAXPR_TYPES as JAXPR_TYPES
+from untrace.jaxapi.jaxprs import ClosedJaxpr as ClosedJaxpr
+from untrace.jaxapi.jaxprs import DropVar as DropVar
+from untrace.jaxapi.jaxprs import JaxprInputEffect as JaxprInputEffect
+from untrace.jaxapi.jaxprs import JaxprLiteral as JaxprLiteral
+from untrace.jaxapi.jaxprs import NamedAxisEffect as NamedAxisEffect
+from untrace.jaxapi.jaxprs import Primitive as Primitive
+from untrace.jaxapi.jaxprs import Tracer as Tracer
+from untrace.jaxapi.jaxprs import as_function as as_function
+from untrace.jaxapi.jaxprs import close_jaxpr as close_jaxpr
+from untrace.jaxapi.jaxprs import constvars_as_inputs as constvars_as_inputs
+from untrace.jaxapi.jaxprs import equations_inside as equations_inside
+from untrace.jaxapi.jaxprs import initial_state as initial_state
+from untrace.jaxapi.jaxprs import inlining as inlining
+from untrace.jaxapi.jaxprs import is_closed as is_closed
+from untrace.jaxapi.jaxprs import is_jaxpr as is_jaxpr
+from untrace.jaxapi.jaxprs import literal_behind as literal_behind
+from untrace.jaxapi.jaxprs import new_eqn as new_eqn
+from untrace.jaxapi.jaxprs import new_jaxpr as new_jaxpr
+from untrace.jaxapi.jaxprs import new_var as new_var
+from untrace.jaxapi.jaxprs import scan_sizes as scan_sizes
+from untrace.jaxapi.jaxprs import split_jaxpr as split_jaxpr
+from untrace.jaxapi.jaxprs import sub_jaxprs_of as sub_jaxprs_of
+from untrace.jaxapi.jaxprs import var_behind as var_behind
 from untrace.jaxapi.kernel_calls import KERNEL_HOME as KERNEL_HOME
 from untrace.jaxapi.kernel_calls import WHEN_HOME as WHEN_HOME
 from untrace.jaxapi.kernel_calls import index_map as index_map
 from untrace.jaxapi.kernel_calls import index_maps as index_maps
-from untrace.jaxapi.kernels import (
-    divided_cost,
-    is_default_memory,
-    is_on_device,
-    is_tensor_core_mesh,
-    memory_home,
-    tensor_cores,
-    unflatten_index,
-    unflatten_operands,
-)
-from untrace.jaxapi.kernels import (
-    with_kernel_names as with_kernel_names,
-)
+from untrace.jaxapi.kernels import divided_cost as divided_cost
+from untrace.jaxapi.kernels import is_default_memory as is_default_memory
+from untrace.jaxapi.kernels import is_on_device as is_on_device
+from untrace.jaxapi.kernels import is_tensor_core_mesh as is_tensor_core_mesh
+from untrace.jaxapi.kernels import memory_home as memory_home
+from untrace.jaxapi.kernels import tensor_cores as tensor_cores
+from untrace.jaxapi.kernels import unflatten_index as unflatten_index
+from untrace.jaxapi.kernels import unflatten_operands as unflatten_operands
+from untrace.jaxapi.kernels import with_kernel_names as with_kernel_names
 from untrace.jaxapi.libraries import library_of as library_of
 from untrace.jaxapi.libraries import operand_names as operand_names
 from untrace.jaxapi.library_batching import Batches as Batches
@@ -183,7 +169,7 @@ from untrace.jaxapi.library_batching import LibraryRule as LibraryRule
 from untrace.jaxapi.library_batching import batched as batched
 from untrace.jaxapi.library_batching import batches_key as batches_key
 from untrace.jaxapi.library_batching import noting_batches as noting_batches
-from untrace.jaxapi.linear_solves import LinearSolve
+from untrace.jaxapi.linear_solves import LinearSolve as LinearSolve
 from untrace.jaxapi.losses import loss_of as loss_of
 from untrace.jaxapi.made import converted as converted
 from untrace.jaxapi.made import inner_partial as inner_partial
@@ -193,26 +179,24 @@ from untrace.jaxapi.made import is_made as is_made
 from untrace.jaxapi.made import plain_map as plain_map
 from untrace.jaxapi.matrices import sparse_settings as sparse_settings
 from untrace.jaxapi.module_types import CodePlace as CodePlace
-from untrace.jaxapi.params import (
-    FLAT_PYTREES,
-    FLAT_TREES,
-    NATIVE_ENUMS,
-    POLICY_RECORDS,
-    Device,
-    FrozenDict,
-    HiPrimitive,
-    PyTreeDef,
-    SymbolicDim,
-    WrappedFun,
-    boxed_value,
-    flat_tree_sizes,
-    is_empty_manual_axis_type,
-    is_value_box,
-    list_devices,
-    make_mesh,
-    node_parts,
-    plain_attribute,
-)
+from untrace.jaxapi.params import FLAT_PYTREES as FLAT_PYTREES
+from untrace.jaxapi.params import FLAT_TREES as FLAT_TREES
+from untrace.jaxapi.params import NATIVE_ENUMS as NATIVE_ENUMS
+from untrace.jaxapi.params import POLICY_RECORDS as POLICY_RECORDS
+from untrace.jaxapi.params import Device as Device
+from untrace.jaxapi.params import FrozenDict as FrozenDict
+from untrace.jaxapi.params import HiPrimitive as HiPrimitive
+from untrace.jaxapi.params import PyTreeDef as PyTreeDef
+from untrace.jaxapi.params import SymbolicDim as SymbolicDim
+from untrace.jaxapi.params import WrappedFun as WrappedFun
+from untrace.jaxapi.params import boxed_value as boxed_value
+from untrace.jaxapi.params import flat_tree_sizes as flat_tree_sizes
+from untrace.jaxapi.params import is_empty_manual_axis_type as is_empty_manual_axis_type
+from untrace.jaxapi.params import is_value_box as is_value_box
+from untrace.jaxapi.params import list_devices as list_devices
+from untrace.jaxapi.params import make_mesh as make_mesh
+from untrace.jaxapi.params import node_parts as node_parts
+from untrace.jaxapi.params import plain_attribute as plain_attribute
 from untrace.jaxapi.placing import code_at as code_at
 from untrace.jaxapi.placing import text_line as text_line
 from untrace.jaxapi.placing import traceback_of as traceback_of
@@ -220,13 +204,12 @@ from untrace.jaxapi.placing import with_traceback as with_traceback
 from untrace.jaxapi.primitives import EVAL_JAXPR as EVAL_JAXPR
 from untrace.jaxapi.primitives import own_primitives as own_primitives
 from untrace.jaxapi.primitives import primitive_name as primitive_name
-from untrace.jaxapi.process import (
-    ThreadFilter,
-    deep_recursion,
-    paused_collection,
-    rare_collection,
-)
-from untrace.jaxapi.raveling import HashablePartial, raveled_tree
+from untrace.jaxapi.process import ThreadFilter as ThreadFilter
+from untrace.jaxapi.process import deep_recursion as deep_recursion
+from untrace.jaxapi.process import paused_collection as paused_collection
+from untrace.jaxapi.process import rare_collection as rare_collection
+from untrace.jaxapi.raveling import HashablePartial as HashablePartial
+from untrace.jaxapi.raveling import raveled_tree as raveled_tree
 from untrace.jaxapi.recording import call_readers as call_readers
 from untrace.jaxapi.recording import is_debugging as is_debugging
 from untrace.jaxapi.recording import is_inside_jax as is_inside_jax
@@ -238,33 +221,30 @@ from untrace.jaxapi.recording import without_trace_caches as without_trace_cache
 from untrace.jaxapi.replaced import exchanged_names as exchanged_names
 from untrace.jaxapi.replaced import is_own_name as is_own_name
 from untrace.jaxapi.replaced import replaced_functions as replaced_functions
-from untrace.jaxapi.roots import RootParts, root_parts
-from untrace.jaxapi.rule_cases import Case as RuleCase
-from untrace.jaxapi.rule_cases import (
-    RuleCases,
-    are_all_cases,
-    rule_cases,
-    told_cases,
-)
+from untrace.jaxapi.roots import RootParts as RootParts
+from untrace.jaxapi.roots import root_parts as root_parts
+from untrace.jaxapi.rule_cases import RuleCase as RuleCase
+from untrace.jaxapi.rule_cases import RuleCases as RuleCases
+from untrace.jaxapi.rule_cases import are_all_cases as are_all_cases
 from untrace.jaxapi.rule_cases import bound_forward_rule as bound_forward_rule
-from untrace.jaxapi.rule_cases import choices as tangent_choices
 from untrace.jaxapi.rule_cases import choices_asked_for as choices_asked_for
 from untrace.jaxapi.rule_cases import codes_behind as codes_behind
-from untrace.jaxapi.rules import (
-    MAX_RULE_REPEATS,
-    CustomVJPBackward,
-    CustomVJPForward,
-    asked_rule,
-    asking,
-    custom_jvp_rule,
-    custom_vjp_backward,
-    custom_vjp_forward,
-    first_call,
-    follows_rules,
-    is_perturbable,
-    lost_capture,
-    without_known_residuals,
-)
+from untrace.jaxapi.rule_cases import rule_cases as rule_cases
+from untrace.jaxapi.rule_cases import tangent_choices as tangent_choices
+from untrace.jaxapi.rule_cases import told_cases as told_cases
+from untrace.jaxapi.rules import MAX_RULE_REPEATS as MAX_RULE_REPEATS
+from untrace.jaxapi.rules import CustomVJPBackward as CustomVJPBackward
+from untrace.jaxapi.rules import CustomVJPForward as CustomVJPForward
+from untrace.jaxapi.rules import asked_rule as asked_rule
+from untrace.jaxapi.rules import asking as asking
+from untrace.jaxapi.rules import custom_jvp_rule as custom_jvp_rule
+from untrace.jaxapi.rules import custom_vjp_backward as custom_vjp_backward
+from untrace.jaxapi.rules import custom_vjp_forward as custom_vjp_forward
+from untrace.jaxapi.rules import first_call as first_call
+from untrace.jaxapi.rules import follows_rules as follows_rules
+from untrace.jaxapi.rules import is_perturbable as is_perturbable
+from untrace.jaxapi.rules import lost_capture as lost_capture
+from untrace.jaxapi.rules import without_known_residuals as without_known_residuals
 from untrace.jaxapi.settings import MANAGERS as MANAGERS
 from untrace.jaxapi.settings import SETTINGS as SETTINGS
 from untrace.jaxapi.settings import STRICTER as STRICTER
@@ -273,59 +253,54 @@ from untrace.jaxapi.settings import current_setting as current_setting
 from untrace.jaxapi.settings import default_settings as default_settings
 from untrace.jaxapi.settings import noting_scopes as noting_scopes
 from untrace.jaxapi.settings import set_managers as set_managers
-from untrace.jaxapi.sharding import (
-    ambient_mesh,
-    devices_of,
-    formats,
-    has_mesh,
-    is_abstract_mesh,
-    is_over,
-    is_over_nothing,
-    is_simulated,
-    is_typed_by_axes,
-    is_unspecified,
-    legacy_mesh,
-    mesh_of,
-    n_devices,
-    placement,
-    with_mesh,
-)
+from untrace.jaxapi.sharding import ambient_mesh as ambient_mesh
+from untrace.jaxapi.sharding import devices_of as devices_of
+from untrace.jaxapi.sharding import formats as formats
+from untrace.jaxapi.sharding import has_mesh as has_mesh
+from untrace.jaxapi.sharding import is_abstract_mesh as is_abstract_mesh
+from untrace.jaxapi.sharding import is_over as is_over
+from untrace.jaxapi.sharding import is_over_nothing as is_over_nothing
+from untrace.jaxapi.sharding import is_simulated as is_simulated
+from untrace.jaxapi.sharding import is_typed_by_axes as is_typed_by_axes
+from untrace.jaxapi.sharding import is_unspecified as is_unspecified
+from untrace.jaxapi.sharding import legacy_mesh as legacy_mesh
+from untrace.jaxapi.sharding import mesh_of as mesh_of
+from untrace.jaxapi.sharding import n_devices as n_devices
+from untrace.jaxapi.sharding import placement as placement
+from untrace.jaxapi.sharding import with_mesh as with_mesh
 from untrace.jaxapi.state import LEAVES_MARK as LEAVES_MARK
-from untrace.jaxapi.state import (
-    CheckedErrors,
-    FlatCallback,
-    HostCall,
-    NDIndexer,
-    Ref,
-    RefSlice,
-    accepts_print_format,
-    checked_errors,
-    failed_check,
-    function_origin,
-    host_call,
-    is_ordered_effect,
-    is_ref,
-    is_ref_aval,
-    ref_content,
-    ref_transforms,
-    stand_in_for,
-    taking_leaves,
-)
+from untrace.jaxapi.state import CheckedErrors as CheckedErrors
+from untrace.jaxapi.state import FlatCallback as FlatCallback
+from untrace.jaxapi.state import HostCall as HostCall
+from untrace.jaxapi.state import NDIndexer as NDIndexer
+from untrace.jaxapi.state import Ref as Ref
+from untrace.jaxapi.state import RefSlice as RefSlice
+from untrace.jaxapi.state import accepts_print_format as accepts_print_format
+from untrace.jaxapi.state import checked_errors as checked_errors
+from untrace.jaxapi.state import failed_check as failed_check
+from untrace.jaxapi.state import function_origin as function_origin
+from untrace.jaxapi.state import host_call as host_call
+from untrace.jaxapi.state import is_ordered_effect as is_ordered_effect
+from untrace.jaxapi.state import is_ref as is_ref
+from untrace.jaxapi.state import is_ref_aval as is_ref_aval
 from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.state import leaves_stand_in_for as leaves_stand_in_for
+from untrace.jaxapi.state import ref_content as ref_content
+from untrace.jaxapi.state import ref_transforms as ref_transforms
+from untrace.jaxapi.state import stand_in_for as stand_in_for
+from untrace.jaxapi.state import taking_leaves as taking_leaves
 from untrace.jaxapi.thunks import thunk_result as thunk_result
-from untrace.jaxapi.tracers import is_differentiated, is_same_value
-from untrace.jaxapi.tracing import (
-    global_x64,
-    is_traced,
-    is_wide,
-    jax_version,
-    jaxlib_version,
-    static_arguments,
-    trace_computation,
-    trace_flat,
-)
+from untrace.jaxapi.tracers import is_differentiated as is_differentiated
+from untrace.jaxapi.tracers import is_same_value as is_same_value
+from untrace.jaxapi.tracing import global_x64 as global_x64
+from untrace.jaxapi.tracing import is_traced as is_traced
+from untrace.jaxapi.tracing import is_wide as is_wide
+from untrace.jaxapi.tracing import jax_version as jax_version
+from untrace.jaxapi.tracing import jaxlib_version as jaxlib_version
+from untrace.jaxapi.tracing import static_arguments as static_arguments
 from untrace.jaxapi.tracing import told_to_jit as told_to_jit
+from untrace.jaxapi.tracing import trace_computation as trace_computation
+from untrace.jaxapi.tracing import trace_flat as trace_flat
 from untrace.jaxapi.tracing import trace_named as trace_named
 from untrace.jaxapi.tracing import unclamped_switch as unclamped_switch
 from untrace.jaxapi.tracing import wide_enough as wide_enough
@@ -354,183 +329,3 @@ from untrace.jaxapi.wrappers import jax_inlines as jax_inlines
 from untrace.jaxapi.wrappers import open_boundary as open_boundary
 from untrace.jaxapi.wrappers import transformed as transformed
 from untrace.jaxapi.wrappers import wrapper_code as wrapper_code
-
-__all__ = [
-    "AVAL_FIELDS",
-    "COMPUTE_CONTEXT",
-    "COMPUTE_ON",
-    "CONTEXT_FIELDS",
-    "DEFAULT_CONTEXT",
-    "FLAT_PYTREES",
-    "FLAT_TREES",
-    "FLOAT0",
-    "JAXPR_TYPES",
-    "MAX_RULE_REPEATS",
-    "NATIVE_ENUMS",
-    "ORIGIN_FIELDS",
-    "ORIGIN_TYPES",
-    "POLICY_RECORDS",
-    "PRNGS",
-    "PRNGS_MODULE",
-    "CheckedErrors",
-    "ClosedJaxpr",
-    "CustomVJPBackward",
-    "CustomVJPForward",
-    "Device",
-    "DropVar",
-    "Exported",
-    "ExtendedDType",
-    "FlatCallback",
-    "FrozenDict",
-    "HashablePartial",
-    "HiPrimitive",
-    "HostCall",
-    "JaxArray",
-    "JaxprInputEffect",
-    "JaxprLiteral",
-    "KeyTy",
-    "LinearSolve",
-    "NDIndexer",
-    "NamedAxisEffect",
-    "PRNGImpl",
-    "Primitive",
-    "PyTreeDef",
-    "Ref",
-    "RefSlice",
-    "RootParts",
-    "RuleCase",
-    "RuleCases",
-    "ShapedArray",
-    "SymbolicDim",
-    "SymbolicScope",
-    "ThreadFilter",
-    "Tracer",
-    "WrappedFun",
-    "accepts_print_format",
-    "ambient_context",
-    "ambient_mesh",
-    "are_all_cases",
-    "array_key",
-    "as_function",
-    "asked_rule",
-    "asking",
-    "aval_of",
-    "boxed_value",
-    "checked_errors",
-    "close_jaxpr",
-    "compute_region",
-    "constvars_as_inputs",
-    "context_fields",
-    "context_mesh",
-    "cotangent_type",
-    "custom_jvp_rule",
-    "custom_vjp_backward",
-    "custom_vjp_forward",
-    "deep_recursion",
-    "default_key_impl",
-    "devices_of",
-    "divided_cost",
-    "dtype_kind",
-    "equation_context",
-    "equations_inside",
-    "exported_call",
-    "exported_digest",
-    "exported_dimensions",
-    "failed_check",
-    "first_call",
-    "flat_tree_sizes",
-    "follows_rules",
-    "formats",
-    "function_origin",
-    "global_x64",
-    "has_mesh",
-    "host_call",
-    "initial_state",
-    "inlining",
-    "innermost",
-    "is_abstract_mesh",
-    "is_closed",
-    "is_concrete",
-    "is_default_memory",
-    "is_differentiated",
-    "is_eager",
-    "is_empty_manual_axis_type",
-    "is_jaxpr",
-    "is_key",
-    "is_key_array",
-    "is_number",
-    "is_on_device",
-    "is_ordered_effect",
-    "is_over",
-    "is_over_nothing",
-    "is_perturbable",
-    "is_plain_aval",
-    "is_python_scalar",
-    "is_ref",
-    "is_ref_aval",
-    "is_same_value",
-    "is_simulated",
-    "is_static_dim",
-    "is_tensor_core_mesh",
-    "is_token",
-    "is_traceable",
-    "is_traced",
-    "is_typed_by_axes",
-    "is_unspecified",
-    "is_value_box",
-    "is_wide",
-    "jax_version",
-    "jaxlib_version",
-    "key_impl_name",
-    "legacy_mesh",
-    "line_in_file",
-    "linear_in",
-    "lines_in_file",
-    "list_devices",
-    "literal_behind",
-    "lost_capture",
-    "make_mesh",
-    "manual_region",
-    "memory_home",
-    "mesh_of",
-    "n_devices",
-    "new_eqn",
-    "new_jaxpr",
-    "new_var",
-    "node_parts",
-    "outside_traces",
-    "paused_collection",
-    "placement",
-    "plain_attribute",
-    "rare_collection",
-    "raveled_tree",
-    "ref_content",
-    "ref_transforms",
-    "root_parts",
-    "rule_cases",
-    "rule_context",
-    "rule_identity",
-    "same_aval",
-    "same_type",
-    "scalar_mesh",
-    "scan_sizes",
-    "scope_constraints",
-    "scope_names",
-    "short_type",
-    "split_jaxpr",
-    "stand_in_for",
-    "static_arguments",
-    "sub_jaxprs_of",
-    "taking_leaves",
-    "tangent_choices",
-    "tensor_cores",
-    "told_cases",
-    "trace_computation",
-    "trace_flat",
-    "unflatten_index",
-    "unflatten_operands",
-    "user_frame",
-    "var_behind",
-    "with_mesh",
-    "without_known_residuals",
-]

@@ -41,7 +41,7 @@ MAX_ALONE = 4
 Choice = tuple[bool, ...]
 
 
-class Case(NamedTuple):
+class RuleCase(NamedTuple):
     """What the rules of a function are given.
 
     Attributes:
@@ -62,8 +62,8 @@ class RuleCases:
 
     def __init__(self, *programs: Any) -> None:
         self._programs = programs
-        self._used: dict[int, tuple[Case, ...]] | None = None
-        self._coded: list[tuple[frozenset[types.CodeType], tuple[Case, ...]]] | None
+        self._used: dict[int, tuple[RuleCase, ...]] | None = None
+        self._coded: list[tuple[frozenset[types.CodeType], tuple[RuleCase, ...]]] | None
         self._coded = None
 
     def of(
@@ -72,7 +72,7 @@ class RuleCases:
         operand_avals: Sequence[Any],
         result_avals: Sequence[Any],
         is_copy: bool = False,
-    ) -> tuple[Case, ...]:
+    ) -> tuple[RuleCase, ...]:
         """List the cases of a call, the most general first.
 
         Args:
@@ -90,19 +90,19 @@ class RuleCases:
             used = self._used_by_copy(asked_rule(params), n_given)
         return rule_cases(params, operand_avals, result_avals, used or ())
 
-    def used_by(self, code: types.CodeType) -> tuple[Case, ...]:
+    def used_by(self, code: types.CodeType) -> tuple[RuleCase, ...]:
         """List the cases that come up for rules which are functions of some code."""
         cases = [cases for codes, cases in self._by_code() if code in codes]
         return tuple(dict.fromkeys(itertools.chain(*cases)))
 
-    def _used_by_copy(self, rule: Any, n_given: int) -> tuple[Case, ...]:
+    def _used_by_copy(self, rule: Any, n_given: int) -> tuple[RuleCase, ...]:
         """List the cases that come up for rules of the same code."""
         own = frozenset(codes_behind(rule))
         cases = [cases for codes, cases in self._by_code() if codes == own]
         found = dict.fromkeys(itertools.chain(*cases))
         return tuple([case for case in found if len(case.given) == n_given])
 
-    def _by_code(self) -> list[tuple[frozenset[types.CodeType], tuple[Case, ...]]]:
+    def _by_code(self) -> list[tuple[frozenset[types.CodeType], tuple[RuleCase, ...]]]:
         if self._coded is None:
             noted = [p for program in self._programs for p in _Watch().noted(program)]
             asked = [asked_rule(params) for params in noted]
@@ -113,14 +113,14 @@ class RuleCases:
             ]
         return self._coded
 
-    def _found(self) -> dict[int, tuple[Case, ...]]:
+    def _found(self) -> dict[int, tuple[RuleCase, ...]]:
         if self._used is None:
             self._used = self.find()
         return self._used
 
-    def find(self) -> dict[int, tuple[Case, ...]]:
+    def find(self) -> dict[int, tuple[RuleCase, ...]]:
         """Find the cases that come up, by the addresses of rules (see `used_cases`)."""
-        used: dict[int, tuple[Case, ...]] = {}
+        used: dict[int, tuple[RuleCase, ...]] = {}
         for program in self._programs:
             used.update(used_cases(program))
         return used
@@ -130,8 +130,8 @@ def rule_cases(
     params: Mapping[str, Any],
     operand_avals: Sequence[Any],
     result_avals: Sequence[Any],
-    used: Sequence[Case] = (),
-) -> tuple[Case, ...]:
+    used: Sequence[RuleCase] = (),
+) -> tuple[RuleCase, ...]:
     """List the cases in which the rules of a call are traced, the most general first.
 
     Args:
@@ -144,13 +144,13 @@ def rule_cases(
     if not params["symbolic_zeros"]:
         # JAX makes zeros of missing tangents; only a forward rule knows of integers.
         given = inputs if outputs else (True,) * len(inputs)
-        return (Case(given, (True,) * len(outputs)),)
+        return (RuleCase(given, (True,) * len(outputs)),)
     return told_cases(inputs, outputs, used)
 
 
 def told_cases(
-    inputs: Choice, outputs: Choice, used: Iterable[Case] = ()
-) -> tuple[Case, ...]:
+    inputs: Choice, outputs: Choice, used: Iterable[RuleCase] = ()
+) -> tuple[RuleCase, ...]:
     """List the cases of rules that are told of zeros, the most general first.
 
     Args:
@@ -158,12 +158,12 @@ def told_cases(
       outputs: Which results can have cotangents.
       used: More cases (see `used_cases`).
     """
-    each, others = choices(inputs), choices(outputs)
+    each, others = tangent_choices(inputs), tangent_choices(outputs)
     if sum(inputs) <= 2 and sum(outputs) <= 2:
-        cases = [Case(given, cotangents) for given in each for cotangents in others]
+        cases = [RuleCase(given, cotangents) for given in each for cotangents in others]
     else:
-        cases = [Case(given, outputs) for given in each]
-        cases += [Case(inputs, cotangents) for cotangents in others]
+        cases = [RuleCase(given, outputs) for given in each]
+        cases += [RuleCase(inputs, cotangents) for cotangents in others]
     return tuple(dict.fromkeys([*cases, *used]))
 
 
@@ -184,7 +184,7 @@ def _perturbable(
     return tuple(map(is_perturbable, inputs)), tuple(map(is_perturbable, results))
 
 
-def choices(can: Choice) -> list[Choice]:
+def tangent_choices(can: Choice) -> list[Choice]:
     """List which tangents are given: all that there can be, then each alone if few."""
     places = [i for i, is_possible in enumerate(can) if is_possible]
     alone = [[i] for i in places] if 1 < len(places) <= MAX_ALONE else []
@@ -196,12 +196,12 @@ def choices(can: Choice) -> list[Choice]:
 
 # By program, whose rules live as long: it is looked at when it is written, compared, and
 # named by its fingerprint.
-_found: weakref.WeakKeyDictionary[Any, dict[int, tuple[Case, ...]]] = (
+_found: weakref.WeakKeyDictionary[Any, dict[int, tuple[RuleCase, ...]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
+def used_cases(jaxpr: Any) -> dict[int, tuple[RuleCase, ...]]:
     """Find what the rules in a program are given by `jax.vjp` with all its inputs.
 
     If that fails, what they are given by `jax.jvp` counts, and if that fails, too, nothing:
@@ -216,7 +216,7 @@ def used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
     return found
 
 
-def _used_cases(jaxpr: Any) -> dict[int, tuple[Case, ...]]:
+def _used_cases(jaxpr: Any) -> dict[int, tuple[RuleCase, ...]]:
     for differentiate in (_pull_back, _push_forward):
         watch = _Watch()
         noting = watch.jaxpr(jaxpr)
@@ -270,7 +270,7 @@ class _Watch:
     """Copies programs so that their rules note what they are given."""
 
     def __init__(self) -> None:
-        self.cases: dict[int, dict[Case, None]] = {}
+        self.cases: dict[int, dict[RuleCase, None]] = {}
         self.rules: list[Mapping[str, Any]] = []
         self._copies: dict[int, Any] = {}
 
@@ -309,12 +309,12 @@ class _Watch:
             return make(items)
         return param
 
-    def _note(self, params: Mapping[str, Any], case: Case) -> None:
+    def _note(self, params: Mapping[str, Any], case: RuleCase) -> None:
         self.cases.setdefault(id(asked_rule(params)), {})[case] = None
 
     def _jvp(self, params: Mapping[str, Any]) -> Any:
         def asked(*zeros: bool) -> Any:
-            self._note(params, Case(tuple([not zero for zero in zeros]), ()))
+            self._note(params, RuleCase(tuple([not zero for zero in zeros]), ()))
             return ask_rule(params, zeros)
 
         return _like(asked_rule(params), asked)
@@ -329,7 +329,7 @@ class _Watch:
 
         def asked_backward(*args: Any) -> Any:
             returned, given = pull_back(params, avals, latest[0], args)
-            self._note(params, Case(latest[0], given))
+            self._note(params, RuleCase(latest[0], given))
             return returned
 
         forward = _like(params["fwd_jaxpr_thunk"], asked_forward)
