@@ -15,7 +15,7 @@ from untrace.lifting.idioms import rewriting
 from untrace.lifting.idioms.attempts import attempt
 from untrace.lifting.idioms.learned import learned, trace_example
 from untrace.lifting.idioms.regions import meanings
-from untrace.lifting.idioms.rewriting import lift_idioms
+from untrace.lifting.idioms.rewriting import Rewriter
 from untrace.lifting.idioms.table import IDIOMS
 from untrace.verification.equivalence import equivalent
 
@@ -163,7 +163,7 @@ def test_call_comes_back_in_a_larger_program(function, args, expected):
 def lines(function, *args):
     """Find the lines of a function, with its variables left out."""
     block = from_jaxpr(jax.make_jaxpr(function)(*args))
-    found = lift_idioms(block, lambda a, b: equivalent(a, b) is None)
+    found = Rewriter(lambda a, b: equivalent(a, b) is None).block(block)
     texts = [e.params["line"].text for e in found.equations if e.name == "idiom"]
     return {re.sub(r"\bv\d+\b", "_", text) for text in texts}
 
@@ -212,13 +212,13 @@ def test_jaxpr_without_tracebacks_is_lifted():
     block = from_jaxpr(jaxpr)
     for eqn in block.equations:
         eqn.source_info = eqn.source_info.replace(traceback=None)
-    found = lift_idioms(block, lambda a, b: equivalent(a, b) is None)
+    found = Rewriter(lambda a, b: equivalent(a, b) is None).block(block)
     assert [eqn.name for eqn in found.equations] == ["idiom", "idiom"]
 
 
 def test_nothing_is_lifted_that_is_not_accepted():
     block = from_jaxpr(jax.make_jaxpr(jax.nn.softmax)(X))
-    found = lift_idioms(block, lambda a, b: False)
+    found = Rewriter(lambda a, b: False).block(block)
     assert [e.name for e in found.equations] == [e.name for e in block.equations]
 
 

@@ -99,7 +99,6 @@ from untrace.jaxapi.exports import largest_size as largest_size
 from untrace.jaxapi.exports import linear_in as linear_in
 from untrace.jaxapi.exports import scope_constraints as scope_constraints
 from untrace.jaxapi.exports import smallest_size as smallest_size
-from untrace.jaxapi.frames import UserFrame as UserFrame
 from untrace.jaxapi.frames import forward_frames as forward_frames
 from untrace.jaxapi.frames import innermost as innermost
 from untrace.jaxapi.frames import is_backward as is_backward
@@ -159,7 +158,6 @@ from untrace.jaxapi.kernels import is_on_device as is_on_device
 from untrace.jaxapi.kernels import is_tensor_core_mesh as is_tensor_core_mesh
 from untrace.jaxapi.kernels import memory_home as memory_home
 from untrace.jaxapi.kernels import tensor_cores as tensor_cores
-from untrace.jaxapi.kernels import unflatten_index as unflatten_index
 from untrace.jaxapi.kernels import unflatten_operands as unflatten_operands
 from untrace.jaxapi.kernels import with_kernel_names as with_kernel_names
 from untrace.jaxapi.libraries import library_of as library_of
@@ -189,7 +187,6 @@ from untrace.jaxapi.params import HiPrimitive as HiPrimitive
 from untrace.jaxapi.params import PyTreeDef as PyTreeDef
 from untrace.jaxapi.params import SymbolicDim as SymbolicDim
 from untrace.jaxapi.params import WrappedFun as WrappedFun
-from untrace.jaxapi.params import boxed_value as boxed_value
 from untrace.jaxapi.params import flat_tree_sizes as flat_tree_sizes
 from untrace.jaxapi.params import is_empty_manual_axis_type as is_empty_manual_axis_type
 from untrace.jaxapi.params import is_value_box as is_value_box
@@ -233,7 +230,6 @@ from untrace.jaxapi.rule_cases import rule_cases as rule_cases
 from untrace.jaxapi.rule_cases import tangent_choices as tangent_choices
 from untrace.jaxapi.rule_cases import told_cases as told_cases
 from untrace.jaxapi.rules import MAX_RULE_REPEATS as MAX_RULE_REPEATS
-from untrace.jaxapi.rules import CustomVJPBackward as CustomVJPBackward
 from untrace.jaxapi.rules import CustomVJPForward as CustomVJPForward
 from untrace.jaxapi.rules import asked_rule as asked_rule
 from untrace.jaxapi.rules import asking as asking
@@ -269,7 +265,6 @@ from untrace.jaxapi.sharding import n_devices as n_devices
 from untrace.jaxapi.sharding import placement as placement
 from untrace.jaxapi.sharding import with_mesh as with_mesh
 from untrace.jaxapi.state import LEAVES_MARK as LEAVES_MARK
-from untrace.jaxapi.state import CheckedErrors as CheckedErrors
 from untrace.jaxapi.state import FlatCallback as FlatCallback
 from untrace.jaxapi.state import HostCall as HostCall
 from untrace.jaxapi.state import NDIndexer as NDIndexer
@@ -286,7 +281,6 @@ from untrace.jaxapi.state import is_ref_aval as is_ref_aval
 from untrace.jaxapi.state import leaves_stand_in as leaves_stand_in
 from untrace.jaxapi.state import leaves_stand_in_for as leaves_stand_in_for
 from untrace.jaxapi.state import ref_content as ref_content
-from untrace.jaxapi.state import ref_transforms as ref_transforms
 from untrace.jaxapi.state import stand_in_for as stand_in_for
 from untrace.jaxapi.state import taking_leaves as taking_leaves
 from untrace.jaxapi.thunks import thunk_result as thunk_result

@@ -43,11 +43,6 @@ def memory_home(space: Any) -> tuple[str, str, str, str] | None:
     return None
 
 
-def unflatten_index(tree: Any, atoms: Sequence[Any]) -> tuple[Any, ...]:
-    """Put the results of an index map into its tree of indices and slices."""
-    return tuple(jax.tree.unflatten(tree, atoms))
-
-
 def unflatten_operands(tree: Any, operands: Sequence[Any]) -> Any:
     """Put the operands of a masked access back into its arguments."""
     return jax.tree.unflatten(tree, operands)

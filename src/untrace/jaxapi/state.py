@@ -45,11 +45,6 @@ def ref_content(ref: Any) -> Any:
     return ref[...]
 
 
-def ref_transforms(tree: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """Rebuild the chain of indexers and views of a `get`, `swap` or `addupdate`."""
-    return tuple(jax.tree.unflatten(tree, leaves))
-
-
 class HostCall(NamedTuple):
     """A host function and the tree of `(args, kwargs)` that it is called on.
 

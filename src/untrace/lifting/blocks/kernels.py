@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation, Value, from_jaxpr
 from untrace.lifting.blocks.state import closure, memory_text, pallas, scratch_text
@@ -254,7 +256,7 @@ def _without_batch(spec: Spec) -> tuple[int | None, Spec]:
 
 def _read_spec(mapping: Any) -> Spec:
     block = from_jaxpr(mapping.index_map_jaxpr)
-    index = jaxapi.unflatten_index(mapping.index_map_out_tree, block.outputs)
+    index = tuple(jax.tree.unflatten(mapping.index_map_out_tree, block.outputs))
     shape = tuple(mapping.array_aval.shape)
     space = mapping.transformed_block_aval.memory_space
     dims = tuple(mapping.block_shape)

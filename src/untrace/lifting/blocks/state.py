@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from untrace import jaxapi
 from untrace.ir import Atom, Block, Equation
 from untrace.lifting.controls import control
@@ -121,7 +123,7 @@ def view_text(
 
     Returns None if a view has no notation.
     """
-    return _view(ref, jaxapi.ref_transforms(tree, leaves), frame)
+    return _view(ref, tuple(jax.tree.unflatten(tree, leaves)), frame)
 
 
 def view_of(ref: Atom, transforms: Sequence[Any], frame: Frame) -> str | None:

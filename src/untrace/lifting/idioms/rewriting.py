@@ -1,4 +1,4 @@
-"""Replace the equations of public calls by the calls: `lift_idioms`.
+"""Replace the equations of public calls by the calls: `Rewriter`.
 
 Every block is read from its end. For each equation the regions that end in it are tried,
 and the largest one that some line traces to is replaced by a `CALL` equation, which
@@ -68,28 +68,12 @@ class Found:
     places: tuple[int | None, ...]
 
 
-def lift_idioms(
-    block: Block, accept: Accept, excluded: frozenset[str] = frozenset()
-) -> Block:
-    """Replace equations by the public calls that make them.
-
-    Args:
-      accept: Tells whether two jaxprs compute the same; takes the equations that are
-        there, and those of the line.
-      excluded: Lines that are not to be used.
-
-    Returns:
-      The program, with `CALL` equations where a line was found.
-    """
-    return Rewriter(accept, excluded).block(block)
-
-
 @dataclass(slots=True)
 class Rewriter:
     """Rewrites programs; what it finds for a region serves all that are alike."""
 
     accept: Accept
-    excluded: frozenset[str]
+    excluded: frozenset[str] = frozenset()
     # Whether functions with derivative rules are rewritten, too.
     with_rules: bool = True
     # Whether functions that the user has jitted are opened afterwards.
