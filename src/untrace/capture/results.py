@@ -21,9 +21,7 @@ class Result(NamedTuple):
     """A result, taken apart.
 
     Attributes:
-      arrays: Its arrays.
       tree: Its description, whose leaves they are.
-      outline: Its outline.
       treedef: Its tree.
       leaves: Its leaves; `TRACED` for arrays.
     """

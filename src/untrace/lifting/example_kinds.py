@@ -41,7 +41,6 @@ class Request:
 
     Attributes:
       shape: Its shape; sizes in it may have names.
-      dtype: Its dtype.
       lifter: Spells shapes and dtypes.
     """
 

@@ -46,7 +46,6 @@ class Dimensions:
     """The dimensions that a program is written with.
 
     Attributes:
-      named: The dimensions.
       shapes: The shapes of the inputs, whose sizes may be expressions.
       samples: The captured computation at each of the other sizes that were tried.
       arrays: What the recorded functions were given and returned, with its shapes.

@@ -17,7 +17,6 @@ class Entry:
     """A frame that is being recorded.
 
     Attributes:
-      frame: The frame.
       code: The code that it runs.
       call: The opaque call that it belongs to, if it does.
       body: The run that it is, if that is recorded.

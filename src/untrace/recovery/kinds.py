@@ -39,7 +39,6 @@ class Own:
     """A function of the user or of a framework.
 
     Attributes:
-      code: Its code.
       parameters: The names of its parameters.
       is_library: Whether it is an installed library's.
       can_wait: Whether what it was given can be seen as well when JAX is called in it.

@@ -20,7 +20,6 @@ class _Passed(NamedTuple):
 
     Attributes:
       code: Where the wrapper of a transformation runs that is to be opened.
-      wrapper: The wrapper.
       inner: The function inside, if it is not one of JAX's.
       rules: Its derivative rules.
       bound: Callables that one of JAX's has bound, as in `partial(jax.lax.scan, f)`, and

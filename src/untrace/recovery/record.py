@@ -212,7 +212,6 @@ class ArrayItem(NamedTuple):
 
     Attributes:
       value: The number; the object itself.
-      array: The array.
       place: Where it stands in it.
     """
 
@@ -225,7 +224,6 @@ class SharedPart(NamedTuple):
     """A part of what a variable holds, which other parts hold, too.
 
     Attributes:
-      variable: The variable.
       path: The keys, indices and attributes that lead to the part.
       value: The part.
     """

@@ -30,7 +30,6 @@ class Entry(Protocol):
     """A frame whose end matters.
 
     Attributes:
-      frame: The frame.
       code: The code that it runs.
       expected: The `id` of the code of the frames that may count in it; None if the watcher
         has to be asked.

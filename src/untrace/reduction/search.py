@@ -107,7 +107,6 @@ class Search:
 
     Attributes:
       best: The smallest program so far that fails.
-      size: Its size.
       keep: The pinned predicate.
       stats: Counts.
       history: The accepted steps.

@@ -59,7 +59,6 @@ class Trial:
     """A program made ready to run: nothing of it needs JAX in this process any more.
 
     Attributes:
-      program: The program.
       jobs: What the predicate runs.
       controls: The same with the control inputs; none if there are none.
     """

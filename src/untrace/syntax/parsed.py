@@ -31,7 +31,6 @@ class Parsed:
     """A text of statements, or one expression.
 
     Attributes:
-      text: The text.
       nodes: Its nodes, in the order in which they stand there.
 
     Raises:

@@ -45,7 +45,6 @@ class Renamed:
     """A module with other names.
 
     Attributes:
-      text: Its text.
       names: New names of its functions, classes and variables, by the old ones.
       parameters: New names of the parameters of the main function.
       keys: New string keys.

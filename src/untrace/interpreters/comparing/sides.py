@@ -48,7 +48,6 @@ class Side:
     """A block, and what its equations are.
 
     Attributes:
-      block: The block.
       eqns: JAX's equations, in the order of those of the block.
       heads: All of each equation but its operands.
       operands: The operands of each equation.

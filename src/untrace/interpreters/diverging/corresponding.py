@@ -66,7 +66,6 @@ class _Opened(NamedTuple):
     """A block whose plain calls are opened.
 
     Attributes:
-      block: The block.
       places: Where each of its equations comes from.
     """
 

@@ -42,7 +42,6 @@ class Row(NamedTuple):
     """An equation of a program whose calls are inlined.
 
     Attributes:
-      equation: The equation.
       path: The calls, turns and branches that it stands in.
       operands: The numbers of its operands.
       results: The numbers of its results.

@@ -57,7 +57,6 @@ class Found:
     """A line that a region was traced to.
 
     Attributes:
-      line: The line.
       is_sequence: Whether its results have to be unpacked.
       places: For each result of the line, the position of the root's result that it
         gives, or None.

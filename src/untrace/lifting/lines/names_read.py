@@ -22,7 +22,6 @@ class Reading:
     """Names that are read one after the other.
 
     Attributes:
-      names: The names.
       nodes: Where they are read.
       display: The tuple that they stand in; None in the arguments of a call.
       is_iterated: The tuple is only iterated over: a list does as well.

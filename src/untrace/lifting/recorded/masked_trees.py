@@ -35,7 +35,6 @@ class _Chosen:
     """Which leaves are kept: those of more than some rank, or under some keys.
 
     Attributes:
-      rank: The rank.
       keys: What is compared with the key, and how; "" if the rank tells.
     """
 

@@ -17,7 +17,6 @@ class UnknownArray(Unwritable):
     """An array that no name in sight holds.
 
     Attributes:
-      array: The array.
       value: All that was to be written, which it is part of.
     """
 

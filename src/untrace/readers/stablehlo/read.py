@@ -49,7 +49,6 @@ class Reading:
 
     Attributes:
       jaxpr: The closed jaxpr, whose debug info names function, arguments and results.
-      module: The module.
       is_wide: Whether it has values of 64 bits, and JAX must be told so.
     """
 

@@ -34,7 +34,6 @@ class Program(NamedTuple):
       lost: The paths of tensors that it keeps where there was none before: they are not
         returned.
       takes_key: Whether it draws random numbers.
-      module: The module.
       inputs: The positional inputs of the module.
       options: Its inputs that are passed by name.
       is_compiled: Whether it is told that it is compiled, as `torch.compile` tells it.

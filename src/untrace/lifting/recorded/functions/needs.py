@@ -83,7 +83,6 @@ class Kept(Returned):
     """A call of a library's function that was written as a call.
 
     Attributes:
-      function: The function.
       draft: Its tree.
       home: The function that calls it.
       arguments: What it is passed.

@@ -33,7 +33,6 @@ class Flat(NamedTuple):
     """What a flat list of leaves stands for.
 
     Attributes:
-      tree: The tree.
       name: Its name, or "".
       names: If it is several trees, one behind the other, the name of each, or "".
     """

@@ -65,7 +65,6 @@ class Collection:
     """A list or dict that a loop fills.
 
     Attributes:
-      name: Its name.
       display: How it was written item by item.
       word: The key of a turn's item, if it is a dict.
     """

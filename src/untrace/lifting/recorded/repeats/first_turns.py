@@ -31,11 +31,9 @@ class Completion:
     """A statement that a first turn lacks: what it is before, and what reads it.
 
     Attributes:
-      made: The statement.
       before: Where it belongs.
       reader: The statement of the first turn that has a number in its place,
       term: and its expression with the new name.
-      number: The number.
     """
 
     made: Statement

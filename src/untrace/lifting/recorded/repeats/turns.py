@@ -42,7 +42,6 @@ class Search:
     """The statements among which turns are sought, and what is wanted.
 
     Attributes:
-      draft: The function.
       sites: What the same statements of other turns have in common with them.
       rows: The names of rows of arrays, with the statements that unpack these.
       is_wanted: Whether a loop is, which its first two turns tell.
