@@ -10,7 +10,7 @@ from types import ModuleType
 
 from untrace.capture import Captured
 from untrace.emission import Module
-from untrace.lifting.spelling.arrays import write_sidecar
+from untrace.lifting.spelling.sidecar import write_sidecar
 from untrace.verification.check import Candidate, check
 from untrace.verification.report import Report
 from untrace.verification.retrace import execute

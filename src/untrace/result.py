@@ -22,8 +22,7 @@ from untrace.emission.module import header
 from untrace.errors import SaveError, UntraceError
 from untrace.ir import Block
 from untrace.lifting.dimensions import is_symbolic
-from untrace.lifting.spelling.arrays import write_sidecar
-from untrace.lifting.spelling.sidecar import pack, sidecar_digest
+from untrace.lifting.spelling.sidecar import pack, sidecar_digest, write_sidecar
 from untrace.line_origins import LineOrigin, explain
 from untrace.optional import Decision
 from untrace.options import Options

@@ -16,15 +16,9 @@ from safetensors.numpy import load_file
 
 from untrace.errors import SaveError
 from untrace.lifting.spelling import PlainImports, Unspellable
-from untrace.lifting.spelling.arrays import (
-    sidecar_loader,
-    spell_array,
-    spell_complex,
-    spell_float,
-    spell_scalar,
-    storage_view,
-    write_sidecar,
-)
+from untrace.lifting.spelling.arrays import spell_array, spell_scalar, storage_view
+from untrace.lifting.spelling.numbers import spell_complex, spell_float
+from untrace.lifting.spelling.sidecar import sidecar_loader, write_sidecar
 from untrace.syntax.text import quote
 
 DTYPE_NAMES = [

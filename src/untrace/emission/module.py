@@ -16,8 +16,11 @@ from untrace._version import __version__
 from untrace.emission.stored import with_call
 from untrace.errors import LiftingError
 from untrace.lifting.lift import Listing
-from untrace.lifting.spelling.arrays import sidecar_loader
-from untrace.lifting.spelling.sidecar import packed_lines, unpacker_function
+from untrace.lifting.spelling.sidecar import (
+    packed_lines,
+    sidecar_loader,
+    unpacker_function,
+)
 from untrace.printable import printable
 from untrace.syntax.formatting import format_source
 from untrace.syntax.layout import lay_out

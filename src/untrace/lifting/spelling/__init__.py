@@ -22,20 +22,11 @@ from untrace.lifting.spelling import (
     records,
     values,
 )
-from untrace.lifting.spelling.base import Imports, PlainImports, Speller, Unspellable
-from untrace.lifting.spelling.dtypes import spell_dtype
-
-__all__ = [
-    "Imports",
-    "PlainImports",
-    "Speller",
-    "Unspellable",
-    "spell",
-    "spell_aval_struct",
-    "spell_dtype",
-    "spell_home",
-    "spell_primitive",
-]
+from untrace.lifting.spelling.base import Imports as Imports
+from untrace.lifting.spelling.base import PlainImports as PlainImports
+from untrace.lifting.spelling.base import Speller as Speller
+from untrace.lifting.spelling.base import Unspellable as Unspellable
+from untrace.lifting.spelling.dtypes import spell_dtype as spell_dtype
 
 _WRITER_MODULES = (exports, jax_objects, meshes, records, values)
 _latest: list[Speller] = []

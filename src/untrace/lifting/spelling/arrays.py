@@ -25,18 +25,7 @@ from untrace.lifting.spelling.dtypes import (
     spell_numpy_dtype,
 )
 from untrace.lifting.spelling.numbers import read_number, spell_complex, spell_float
-from untrace.lifting.spelling.sidecar import sidecar_loader, write_sidecar
 from untrace.syntax.text import quote
-
-__all__ = [
-    "sidecar_loader",
-    "spell_array",
-    "spell_complex",
-    "spell_float",
-    "spell_scalar",
-    "storage_view",
-    "write_sidecar",
-]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
