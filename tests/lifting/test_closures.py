@@ -1,9 +1,28 @@
 """Inner functions take what is around them."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from tests.lifting.test_containers import recover
+
+
+class Pendulum(NamedTuple):
+    length: jax.Array
+    drag: jax.Array
+
+    def motion(self, x):
+        angle, speed = x
+        return jnp.stack([speed, -jnp.sin(angle) / self.length - self.drag * speed])
+
+
+def test_the_object_of_a_method_is_called_after_its_class():
+    def linearised(pendulum, x):
+        return jax.jacfwd(pendulum.motion)(x) @ pendulum.motion(x)
+
+    text = recover(linearised, Pendulum(jnp.array(1.5), jnp.array(0.2)), jnp.ones(2))
+    assert "def pendulum_motion(pendulum, x):\n" in text, text
 
 
 def test_inner_functions_take_slices_of_what_is_around():
