@@ -393,3 +393,46 @@ def test_rules_that_want_some_arguments_alone_perturbed(is_jitted):
     assert src.report.strength == "identical", str(src.report)
     assert "from its equations" not in str(src)
     jax.tree.map(np.testing.assert_array_equal, src.load()(*args), f(*args))
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.checkpoint, jax.vmap])
+@pytest.mark.parametrize("is_vjp", [False, True])
+def test_rules_that_transformations_made_are_written_as_these_made_them(
+    transform, is_vjp
+):
+    def sine(x):
+        return jnp.sin(x)
+
+    function = (jax.custom_vjp if is_vjp else jax.custom_jvp)(sine)
+    if is_vjp:
+        forward = transform(lambda x: (jnp.sin(x), x))
+        function.defvjp(forward, transform(lambda x, g: (2.0 * x * g,)))
+    else:
+        function.defjvp(transform(lambda x, dx: (jnp.sin(x[0]), 2.0 * dx[0])))
+    src = untrace.source(lambda x: jax.grad(lambda x: function(x).sum())(x))(X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    assert f"jax.{transform.__name__}(" in str(src)
+
+
+def test_a_jitted_function_is_a_forward_rule_and_called_in_the_function_of_it():
+    @jax.custom_vjp
+    def cost(a, labels, rate):
+        return cost_fwd(a, labels, rate)[0]
+
+    @jax.jit
+    def cost_fwd(a, labels, rate):
+        labels = (1.0 - rate) * labels + rate
+        return jnp.sum(labels * a), (labels, rate)
+
+    @jax.jit
+    def cost_bwd(residuals, cotangent):
+        labels, rate = residuals
+        return cotangent * labels * rate, None, None
+
+    cost.defvjp(cost_fwd, cost_bwd)
+    src = untrace.source(lambda a, y: jax.value_and_grad(cost)(a, y, 0.1))(X, X)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    assert str(src).count("def cost_fwd") == 1
+    assert "cost.defvjp(cost_fwd, cost_bwd)" in str(src)

@@ -51,7 +51,7 @@ from untrace.recovery.apart import (
     trace_primal,
     trace_rules,
 )
-from untrace.recovery.functions import innermost, positional, rules
+from untrace.recovery.functions import innermost, peel, positional, rules
 from untrace.recovery.record import Body, Call
 from untrace.stages import staged
 from untrace.syntax.importable import public_home
@@ -311,11 +311,20 @@ def _rules(
             continue
         is_forward = rule is getattr(function, "fwd", None)
         positions, run = fixed if is_forward else first, wrapped(innermost(rule), run)
+        if not positions and _is_transformed(rule):
+            made.append(writer.forms.function(rule, [run], writer))
+            continue
         made.append(define(rule, run, writer, fixed=positions, keeps_defaults=True))
     all_fixed = len(first) == len(function.nondiff_argnums)
     if _is_symbolic(function) and len(made) == 1 and all_fixed:
         return [_with_zeros(function, made[0], body, first, writer)]
     return made
+
+
+def _is_transformed(rule: Any) -> bool:
+    """Whether a rule is what a transformation made, such as `jax.jit`."""
+    layer = peel(rule)
+    return layer is not None and layer.kind == "transformed"
 
 
 def _with_zeros(
