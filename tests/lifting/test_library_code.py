@@ -837,3 +837,24 @@ def momentum(grads, state, decay=0.9):
     text = recover(both, {"a": X, "b": X}, {"a": X, "b": X}, X)
     assert text.count("jax.tree.map(") == 8, text
     assert "tree.map" not in recover(lambda x, y: layers.momentum(x, y), X, X)
+
+
+def test_numbers_that_inner_functions_close_over_as_arrays_stay_arrays():
+    layers = library("""
+def solve(rhs, y, step):
+    h = jnp.asarray(step)
+    def one(args):
+        k = rhs(args)
+        return args + h * rhs(args + 0.5 * h * k)
+    def body(y, i):
+        return lax.cond(i < 3, one, lambda args: args, y), None
+    return lax.scan(body, y, jnp.arange(3))[0]
+""")
+
+    def loss(rate, y):
+        return layers.solve(lambda y: -rate * y, y, 0.1).sum()
+
+    src = untrace.source(jax.grad(loss))(2.0, np.ones(2, np.float32))
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    assert "h = jnp.asarray(0.1)" in str(src)

@@ -135,7 +135,7 @@ class Program:
         # What it reads of what several variables, or parts of them, hold, in order.
         self.parts: list[SharedPart] = []
         self.users_arrays: dict[int, str] = {}  # those of the user's code around it
-        self.scalars: dict[int, int | float] = {}
+        self._scalars: dict[Body | None, dict[int, int | float]] = {}
         self.numbers = Numbers(lifter.scope, plan.unnamed, not options.anonymous)
         self.runs = Runs(plan)
         self.shapes = Shapes()
@@ -207,6 +207,14 @@ class Program:
             text = self.numbers.with_inlined(text)
             return readable(text, lambda: module("jax.numpy"), self.numbers.names())
         return text
+
+    def scalars_here(self) -> dict[int, int | float]:
+        """Return the numbers that arrays were made of in the run that is written.
+
+        A function that closes over such an array takes it as an operand.
+        """
+        run = self.open_runs[-1] if self.open_runs else None
+        return self._scalars.setdefault(run, {})
 
     def formula(self, value: float) -> Formula | None:
         """Return how a number was computed, or the next of those that are one object."""

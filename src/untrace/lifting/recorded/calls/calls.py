@@ -84,7 +84,7 @@ def write_as_made(item: Call, writer: Writer) -> None:
 
 def _spelled(item: Call, writer: Writer) -> Call:
     """Return a library's call as people write it."""
-    scalars = writer.program.scalars
+    scalars = writer.program.scalars_here()
     number = scalar_of(item)
     if number is not None:
         scalars[id(item.result)] = number
