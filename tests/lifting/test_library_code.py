@@ -858,3 +858,30 @@ def solve(rhs, y, step):
     assert src.report.strength == "identical", str(src.report)
     assert "from its equations" not in str(src)
     assert "h = jnp.asarray(0.1)" in str(src)
+
+
+def test_what_a_function_inside_another_passes_on_is_given_once():
+    layers = library("""
+def scaling(w):
+    def scaled(y):
+        z = jnp.tanh(y) * w
+        return jnp.sin(z) * jnp.cos(w) + jnp.exp(z) * jnp.abs(z) * w
+    return lambda y: scaled(y) + scaled(jnp.sin(y))
+
+def iterating(w, v, x):
+    closed = jax.make_jaxpr(scaling(w))(x)
+
+    def iterate(y):
+        def body(y, _):
+            return jax.core.eval_jaxpr(closed.jaxpr, [v], y)[0], None
+
+        y = jax.lax.scan(body, y, None, length=3)[0]
+        z = jnp.sin(y) * jnp.tan(y) + jnp.cos(y)
+        return y * jnp.tan(y) + jnp.sin(y) - z * jnp.exp(z)
+
+    return iterate
+""")
+    x = np.linspace(0.5, 2.0, 4, dtype=np.float32)
+    src = untrace.source(lambda x, w: layers.iterating(w, jnp.exp(w), x)(x))(x, x)
+    assert src.report.strength == "identical", str(src)
+    assert "def iterate(y, v):\n" in str(src), str(src)

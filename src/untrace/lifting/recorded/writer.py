@@ -168,12 +168,22 @@ class Writer:
         """Return the name that holds what has a key in the function that made it."""
         found = self.values.find(key)
         if found is not None:
-            return self._origins.get(id(found[0]), found)
+            return self._origin(found)
         other = self._passed_on(key)
         if other != key:
             return self.locate(other)
         around = self.parent or self.caller
         return around.locate(key) if around is not None else None
+
+    def _origin(self, found: Found) -> Found:
+        """Return what a name stands for that a function was given, this or one around it.
+
+        What a nested function passes on may have a name that the one around was given.
+        """
+        writer: Writer | None = self
+        while writer is not None and id(found[0]) not in writer._origins:
+            writer = writer.parent
+        return found if writer is None else writer._origins[id(found[0])]
 
     def _passed_on(self, key: Any) -> Any:
         """Return the key that a container has with the arrays that it is made of here."""
