@@ -90,6 +90,7 @@ ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
     ("lifting/recorded/naming/second_names.py", "_is_shape"): (1, READ),
     ("lifting/recorded/functions/annotations.py", "_size"): (2, "identifiers alone"),
     # strings of f-strings
+    ("lifting/blocks/batching_rules.py", "_rule"): (1, "an identifier"),
     ("lifting/alike_parts.py", "_turns"): (2, SAFE),
     ("lifting/recorded/repeats/loop_headers.py", "Header._item_of_tuple"): (1, NUMBER),
     ("lifting/recorded/repeats/loop_headers.py", "Header.key"): (1, SAFE),

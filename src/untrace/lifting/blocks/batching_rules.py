@@ -111,5 +111,5 @@ def _case(
     frame.env.update(zip(block.inputs, names))
     frame.body(block)
     texts = frame.texts(block.outputs)
-    frame.returns(f"{grouped(texts)}, {grouped([repr(b) for b in are_batched])}")
+    frame.returns(f"{grouped(texts)}, {grouped([str(b) for b in are_batched])}")
     return frame.lines
