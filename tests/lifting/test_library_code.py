@@ -885,3 +885,31 @@ def iterating(w, v, x):
     src = untrace.source(lambda x, w: layers.iterating(w, jnp.exp(w), x)(x))(x, x)
     assert src.report.strength == "identical", str(src)
     assert "def iterate(y, v):\n" in str(src), str(src)
+
+
+def test_many_arguments_that_a_library_hands_on_with_objects_among_them():
+    layers = library("""
+import enum
+
+class Level(enum.Flag):
+    LOSSES = enum.auto()
+    MORE = enum.auto()
+
+def gradient(f):
+    def pure(*args):
+        return f(*args)
+    return lambda *args: jax.grad(pure)(*args)
+""")
+
+    def loss(w, a, b, c, d, e, level):
+        y = jnp.tanh(w * a) + b * c
+        return jnp.sum(y * d - e if layers.Level.LOSSES in level else y)
+
+    def f(w, *rest):
+        return layers.gradient(loss)(w, *rest, layers.Level.LOSSES)
+
+    args = [np.linspace(i, i + 1, 3, dtype=np.float32) for i in range(6)]
+    src = untrace.source(f)(*args)
+    assert src.report.strength == "identical", str(src.report)
+    assert "from its equations" not in str(src)
+    assert "def pure(*args)" not in str(src)

@@ -142,11 +142,11 @@ def needs(references: References, whole: set[Call]) -> dict[Call, Need]:
       whole: Calls of which everything is needed, and others of these functions; more
         are added.
     """
-    missed = {item for name, item in references.lost if name in references.paths}
+    whole |= {item for name, item in references.lost if name in references.paths}
     returned = [*references.kept, *references.jitted]
     groups: list[list[Returned]] = []
     for group in _by_function(returned).values():
-        if any(kept.item in whole | missed for kept in group):
+        if any(kept.item in whole for kept in group):
             whole.update(kept.item for kept in group)
         else:
             groups.append(group)

@@ -43,7 +43,7 @@ from untrace.recovery.record import Body, Call, is_library, is_library_class
 from untrace.syntax.names import identifier
 from untrace.syntax.steps import Item, Path, common
 
-MAX_SPREAD = 6  # arguments that a starred parameter of a library takes
+MAX_SPREAD = 16  # arguments that a starred parameter of a library takes
 MAX_COLLECTIONS = 3  # of one tree that a function is given one by one
 
 
