@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
+import lineax as lx
 import numpy as np
 import pytest
 
@@ -913,3 +914,23 @@ def gradient(f):
     assert src.report.strength == "identical", str(src.report)
     assert "from its equations" not in str(src)
     assert "def pure(*args)" not in str(src)
+
+
+def test_a_linear_map_that_is_evaluated_at_other_residuals_is_its_equations() -> None:
+    """Here what `lax.stop_gradient` makes of them, as lineax does."""
+
+    def f(x, b):
+        _, linear = jax.linearize(lambda y: y**2 - x, b)
+        shape = jax.eval_shape(lambda: b)
+        operator = lx.FunctionLinearOperator(linear, shape, lx.diagonal_tag)
+        return lx.linear_solve(operator, b).value
+
+    x, b = np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    src = untrace.source(f)(x, b)
+    assert src.report.is_verified, str(src.report)
+    said = " ".join(str(src).split())
+    assert "what it was linearized at is another value here" in said
+    assert "not from the calls that were made" not in said
+    assert "_, linear = jax.linearize(" in str(src)
+    # A list of what a linear map holds is no linear map.
+    assert "consts=[" in str(src)

@@ -527,6 +527,15 @@ class Writer:
             self.passed_on[id(result)] = other
         self.values.define(result, *found)
 
+    def is_another(self, array: Any) -> bool:
+        """Whether another array stands for one here, or in a function around."""
+        writer: Writer | None = self
+        while writer is not None:
+            if writer.passed_on.get(id(array), id(array)) != id(array):
+                return True
+            writer = writer.parent
+        return False
+
     def lose(self, item: Call, shown: Call) -> None:
         """Let a name that nothing assigns stand for what a call does not return now."""
         kept = set(map(id, arrays_in(shown.result)))

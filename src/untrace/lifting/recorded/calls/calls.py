@@ -32,7 +32,8 @@ from untrace.lifting.recorded.calls.unwrapping import unwrapped
 from untrace.lifting.recorded.functions.library import shorter
 from untrace.lifting.recorded.functions.own_calls import write_own_call
 from untrace.lifting.recorded.naming.naming import rename
-from untrace.lifting.recorded.naming.values import Found
+from untrace.lifting.recorded.naming.paths import part_of
+from untrace.lifting.recorded.naming.values import Found, arrays_in
 from untrace.lifting.recorded.terms import Term, placed
 from untrace.lifting.recorded.unwritable import Unwritable
 from untrace.lifting.recorded.writer import Writer
@@ -100,6 +101,8 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if known is None and is_made:
         raise Unwritable("it is a function of JAX's that no recorded call made")
     if known is not None and is_made:
+        if jaxapi.is_linearized(function) and _has_other_residuals(known, writer):
+            raise Unwritable("what it was linearized at is another value here")
         args = item.args[_n_bound(known) if jaxapi.is_converted(function) else 0 :]
         return call(writer.ref(known), plain_arguments(args, item.kwargs, writer))
     known = known or writer.find_called(item, function)
@@ -136,6 +139,15 @@ def _keep_items(values: Iterable[Any], writer: Writer) -> None:
 
 def _plain(item: Call, writer: Writer) -> list[Term]:
     return plain_arguments(item.args, item.kwargs, writer)
+
+
+def _has_other_residuals(known: Found, writer: Writer) -> bool:
+    """Whether a linear map is applied with others than those that its name holds.
+
+    A library may evaluate a jaxpr in which it is applied with other constants.
+    """
+    name, path = known
+    return any(map(writer.is_another, arrays_in(part_of(name.held, path))))
 
 
 def _n_bound(known: Found) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from untrace import jaxapi
 from untrace.capture.trees import (
     Leaf,
     Node,
@@ -58,9 +59,11 @@ class Shapes:
         """Take note of a tree that has a name.
 
         One that holds nothing but a list of leaves has the leaves of that list, which
-        stands for itself.
+        stands for itself. So does that of what a function made by JAX holds.
         """
-        if isinstance(tree, Node) and leaves and not _is_list_in_another(tree):
+        if isinstance(tree, Leaf) or tree.cls in jaxapi.FUNCTION_RESULTS:
+            return
+        if leaves and not _is_list_in_another(tree):
             ids = _ids(leaves)
             self._named.setdefault(ids[0], []).append((ids, tree, name))
 
