@@ -934,3 +934,18 @@ def test_a_linear_map_that_is_evaluated_at_other_residuals_is_its_equations() ->
     assert "_, linear = jax.linearize(" in str(src)
     # A list of what a linear map holds is no linear map.
     assert "consts=[" in str(src)
+
+
+@pytest.mark.parametrize(
+    "way", [jax.lax.stop_gradient, lambda p: jax.tree.map(jnp.exp, p)]
+)
+def test_functions_that_are_mapped_as_trees_cost_the_call_alone(way) -> None:
+    def f(x, b):
+        function = way(jax.tree_util.Partial(lambda a, y: a * y, jnp.cos(x)))
+        return jnp.sin(function(b))
+
+    src = untrace.source(f)(X, X)
+    assert src.report.is_verified, str(src.report)
+    said = " ".join(str(src).split())
+    assert "is written from its equations: cannot write a `builtins.function`" in said
+    assert "not from the calls that were made" not in said

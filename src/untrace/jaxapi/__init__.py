@@ -174,6 +174,7 @@ from untrace.jaxapi.made import inner_partial as inner_partial
 from untrace.jaxapi.made import is_converted as is_converted
 from untrace.jaxapi.made import is_linearized as is_linearized
 from untrace.jaxapi.made import is_made as is_made
+from untrace.jaxapi.made import n_residuals as n_residuals
 from untrace.jaxapi.made import plain_map as plain_map
 from untrace.jaxapi.matrices import sparse_settings as sparse_settings
 from untrace.jaxapi.module_types import CodePlace as CodePlace

@@ -99,14 +99,18 @@ def _read_linearized(frame: types.FrameType) -> Called | None:
     shim = values["self"]
     if not is_linearized(shim):
         return None
-    n_residuals = _api._lift_linearized.__code__.co_argcount - len(shim.fun.args)
-    return Called(shim, values["args"][n_residuals:], {})
+    return Called(shim, values["args"], {})
 
 
 def is_linearized(function: Any) -> bool:
     """Whether a function is what `jax.linearize` returns, without its residuals."""
     is_shim = isinstance(function, _tree_util._HashableCallableShim)
     return is_shim and getattr(function.fun, "func", None) is _api._lift_linearized
+
+
+def n_residuals(function: Any) -> int:
+    """Return how many of the arguments of what `jax.linearize` returns are residuals."""
+    return _api._lift_linearized.__code__.co_argcount - len(function.fun.args)
 
 
 def inner_partial(function: Any) -> functools.partial[Any] | None:

@@ -101,10 +101,12 @@ def _public_call(item: Call, writer: Writer) -> Term:
     if known is None and is_made:
         raise Unwritable("it is a function of JAX's that no recorded call made")
     if known is not None and is_made:
-        if jaxapi.is_linearized(function) and _has_other_residuals(known, writer):
-            raise Unwritable("what it was linearized at is another value here")
-        args = item.args[_n_bound(known) if jaxapi.is_converted(function) else 0 :]
-        return call(writer.ref(known), plain_arguments(args, item.kwargs, writer))
+        n_bound = _n_bound(known) if jaxapi.is_converted(function) else 0
+        if jaxapi.is_linearized(function):
+            n_bound = jaxapi.n_residuals(function)
+            _refuse_other_residuals(known, item.args[:n_bound], writer)
+        args = plain_arguments(item.args[n_bound:], item.kwargs, writer)
+        return call(writer.ref(known), args)
     known = known or writer.find_called(item, function)
     home = public_name(function)
     if known is not None:
@@ -141,13 +143,20 @@ def _plain(item: Call, writer: Writer) -> list[Term]:
     return plain_arguments(item.args, item.kwargs, writer)
 
 
-def _has_other_residuals(known: Found, writer: Writer) -> bool:
-    """Whether a linear map is applied with others than those that its name holds.
+def _refuse_other_residuals(known: Found, residuals: Any, writer: Writer) -> None:
+    """Refuse a linear map that is applied with others than those that its name holds.
 
-    A library may evaluate a jaxpr in which it is applied with other constants.
+    It may have been mapped, as trees are, or be evaluated by a library in a jaxpr that is
+    given other constants.
+
+    Raises:
+      Unwritable: If so.
     """
     name, path = known
-    return any(map(writer.is_another, arrays_in(part_of(name.held, path))))
+    held = arrays_in(part_of(name.held, path))
+    is_same = list(map(id, held)) == list(map(id, arrays_in(residuals)))
+    if not is_same or any(map(writer.is_another, held)):
+        raise Unwritable("what it was linearized at is another value here")
 
 
 def _n_bound(known: Found) -> int:
