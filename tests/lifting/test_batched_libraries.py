@@ -119,6 +119,10 @@ def test_a_rule_is_written_in_the_cases_of_the_program() -> None:
     text = str(src)
     assert "if in_batched == [True, False]:" in text
     assert "if in_batched == [False, True]:" in text
+    said = " ".join(text.split())
+    assert (
+        "Where `first` is not batched, there is no derivative in reverse mode" in said
+    )
     made = getattr(execute(text), src.name)
     np.testing.assert_array_equal(made(XS, XS[0]), f(XS, XS[0]))
     with pytest.raises(NotImplementedError, match=r"\[True, True\] of its arguments"):

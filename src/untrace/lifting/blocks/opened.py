@@ -37,7 +37,8 @@ class Opener(Inliner):
       primitives: Those that were opened, and whether with their backward passes.
       differing: Names of those whose derivatives are not those of what they compute.
       transforming: Names of those that are batched, or transposed, in another way.
-      batched: Names of those that are functions with batching rules.
+      batched: Names of those that are functions with batching rules, and whether they
+        take floats.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Opener(Inliner):
         self.primitives: dict[Any, bool] = {}
         self.differing: dict[str, None] = {}
         self.transforming: dict[str, None] = {}
-        self.batched: dict[str, None] = {}
+        self.batched: dict[str, bool] = {}
         self._originals: dict[Any, Callable[..., Any]] = {}
 
     def block(self, block: Block) -> Block:
@@ -85,7 +86,10 @@ class Opener(Inliner):
         batched = self._batched(eqn, *types)
         if batched is not None:
             self.primitives[eqn.primitive] = has_backward
-            self.batched[eqn.name] = None
+            self.batched[eqn.name] = self.batched.get(eqn.name, False) or any(
+                jax.numpy.issubdtype(getattr(aval, "dtype", bool), jax.numpy.inexact)
+                for aval in avals
+            )
             block = self.block(from_jaxpr(batched))
             (call,) = block.equations
             block = self._in_place(block, call, "call", eqn.primitive, types[0])
@@ -176,6 +180,7 @@ class Opener(Inliner):
         names = {primitive.name for primitive in self.primitives}
         owners = sorted({jaxapi.library_of(primitive) for primitive in self.primitives})
         bound = _listed(self.transforming)
+        floats = [name for name, has_floats in self.batched.items() if has_floats]
         pulled = _listed(
             {p.name for p, has_backward in self.primitives.items() if has_backward}
         )
@@ -193,6 +198,12 @@ class Opener(Inliner):
                 f" {_listed(self.batched)} {_is(self.batched)} batched as in this "
                 "program alone."
                 if self.batched
+                else ""
+            )
+            + (
+                f" Where {_listed(floats)} {_is(floats)} not batched, there is no "
+                "derivative in reverse mode."
+                if floats
                 else ""
             )
         )
