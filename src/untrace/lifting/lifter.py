@@ -49,8 +49,9 @@ class Lifter:
         self.weight_lines: list[str] = []  # the function that loads stored arguments
         # Primitives of libraries that are written as what they compute.
         self.opened: Mapping[Any, bool] = {}
-        # Functions in the place of primitives with their batching rules, by their blocks.
-        self.batched: dict[int, tuple[str, Any]] = {}
+        # Functions in the place of primitives with their batching rules, by their blocks
+        # and by their texts.
+        self.batched: dict[Any, tuple[str, Any]] = {}
         self.stand_ins: dict[Any, str] = {}
         # What functions of the file are in the place of, by their names.
         self.originals: dict[str, Callable[..., Any]] = {}

@@ -54,46 +54,61 @@ def custom_vmap(eqn: Equation, frame: Frame) -> Rhs | None:
 
 
 def _in_place(block: Block, rule: jaxapi.LibraryRule, frame: Frame) -> str:
-    """Define a function in the place of a library's primitive; return its name."""
+    """Define a function in the place of a library's primitive; return its name.
+
+    Those that do the same at other types are one.
+    """
     lifter = frame.lifter
     known = lifter.batched.get(id(block))
     if known is not None:
         return known[0]
-    hint = identifier(block_name(block, "function"), "function")
-    name = lifter.scope.fresh_global(hint)
-    lifter.batched[id(block)] = name, block
-    if block.original is not None:
-        lifter.originals[name] = functools.partial(in_plain_results, block.original)
     outer = Frame(lifter, lifter.scope, {}, ambient=frame.ambient)
     child = outer.child()
     parameters = child.parameters(block, [Group("x", 1)] * len(block.inputs), 0)
-    names = [parameter.name for parameter in parameters]
     child.body(block)
     child.returns(plain_results(block)(child))
-    decorator = lifter.imports.attribute("jax.custom_batching", "custom_vmap")
-    function = Function(name, parameters, child.lines, [decorator])
-    function.after = _rule(name, rule, names, outer)
-    lifter.functions.append(function)
-    return name
+    names = [parameter.name for parameter in parameters]
+    inner = outer.child()
+    head = [inner.names.fresh(name) for name in ("axis_size", "in_batched", *names)]
+    cases = [
+        (flags, tuple(_case(rule, flags, size, head[2:], inner)))
+        for flags, size in sorted(rule.cases.items(), reverse=True)
+    ]
+    text = (id(block.original), *names, *child.lines, *cases)
+    alike = lifter.batched.get(text)
+    if alike is None:
+        hint = identifier(block_name(block, "function"), "function")
+        name = lifter.scope.fresh_global(hint)
+        if block.original is not None:
+            lifter.originals[name] = functools.partial(in_plain_results, block.original)
+        decorator = lifter.imports.attribute("jax.custom_batching", "custom_vmap")
+        function = Function(name, parameters, child.lines, [decorator])
+        function.after = _rule(name, head, cases, outer)
+        lifter.functions.append(function)
+        alike = name, block
+    lifter.batched[id(block)] = lifter.batched[text] = alike[0], block
+    return alike[0]
 
 
 def _rule(
-    function: str, rule: jaxapi.LibraryRule, hints: Sequence[str], outer: Frame
+    function: str,
+    head: Sequence[str],
+    cases: Sequence[tuple[Sequence[bool], Sequence[str]]],
+    outer: Frame,
 ) -> list[str]:
     """Write the batching rule of a function: what it is in each of its cases."""
     name = outer.lifter.scope.fresh_global(f"{function}_batched")
-    frame = outer.child()
-    head = [frame.names.fresh(hint) for hint in ("axis_size", "in_batched", *hints)]
-    is_one = len(hints) == 1
-    for flags, size in sorted(rule.cases.items(), reverse=True):
-        if not is_one:
-            frame.lines.append(f"if {head[1]} == {list(flags)}:")
-        lines = _case(rule, flags, size, head[2:], frame)
-        frame.lines += lines if is_one else [INDENT + line for line in lines]
-    if not is_one:
+    lines: list[str] = []
+    for flags, written in cases:
+        if len(flags) == 1:  # it is batched, or the rule not asked
+            lines += written
+        else:
+            lines.append(f"if {head[1]} == {list(flags)}:")
+            lines += [INDENT + line for line in written]
+    if len(cases[0][0]) > 1:
         text = f"{function}, where {{{head[1]}}} of its arguments are batched"
-        frame.lines.append(f'raise NotImplementedError(f"{text}")')
-    made = Function(name, plain_head(*head), frame.lines, [f"{function}.def_vmap"])
+        lines.append(f'raise NotImplementedError(f"{text}")')
+    made = Function(name, plain_head(*head), lines, [f"{function}.def_vmap"])
     return ["", "", *made.text_lines()]
 
 
