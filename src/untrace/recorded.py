@@ -156,7 +156,8 @@ def _best(captured: Captured, options: Options, progress: Progress) -> Source:
         block = from_jaxpr(captured.jaxpr)
     plan = Plan(captured.recording, expand=options.expand)
     plan.pulled_back |= pulled_back_in(captured.recording)
-    batches = captured.recording.batches
+    batches = plan.apart.batches
+    batches |= captured.recording.batches
     opener = Opener(options.keep_types, pulled_back=plan.pulled_back, batches=batches)
 
     def attempt(given: Options) -> tuple[Source, Program, Rewriter]:

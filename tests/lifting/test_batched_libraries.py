@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from jax.interpreters import batching, mlir
 
 import untrace
+from untrace.jaxapi import noting_batches
 from untrace.verification.equivalence import equivalent
 from untrace.verification.retrace import execute
 
@@ -191,3 +193,41 @@ def test_solves_in_a_batch() -> None:
     src = from_calls(f, a, np.stack([XS, XS + 1]))
     assert "jax.vmap(solve, in_axes=(None, 0))(a, bs)" in str(src)
     assert replace(src.report, notes=()).strength == "equivalent"
+
+
+def test_rules_that_the_program_did_not_need_batch_as_well() -> None:
+    @jax.custom_vjp
+    def f(xs: Any) -> Any:
+        return jnp.sum(xs)
+
+    f.defvjp(
+        lambda xs: (jnp.sum(jax.vmap(scaled)(xs)), xs),
+        lambda xs, cotangent: (jax.vmap(scaled)(xs) * cotangent,),
+    )
+    text = str(from_calls(lambda xs: f(xs) * 2, XS))
+    assert text.count("jax.vmap(scaled)(xs)") == 2
+    assert "@largest.def_vmap" in text
+
+
+def test_threads_take_note_of_their_own_batches_and_leave_the_table_as_it_was() -> None:
+    before = dict(batching.fancy_primitive_batchers)
+    began, ended = threading.Event(), threading.Event()
+    noted: dict[str, Any] = {"here": {}, "there": {}}
+
+    def there() -> None:
+        with noting_batches(noted["there"]):
+            began.set()
+            ended.wait()  # until the first one has left
+            jax.make_jaxpr(jax.vmap(jax.vmap(scaled)))(np.stack([XS, XS]))
+
+    thread = threading.Thread(target=there)
+    with noting_batches(noted["here"]):
+        thread.start()
+        began.wait()
+        jax.make_jaxpr(jax.vmap(scaled))(XS)
+    ended.set()
+    thread.join()
+    (one,) = noted["here"].values()
+    assert one == {(True,): 3}
+    assert len(noted["there"]) == 2  # of numbers, and of batches of them
+    assert dict(batching.fancy_primitive_batchers) == before

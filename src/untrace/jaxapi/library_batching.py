@@ -4,13 +4,15 @@ A library may say itself how its primitive is batched: whether any of a batch is
 one answer for all of them.
 """
 
-# These are JAX's private hooks; `tests/lifting/test_opened.py` checks each on every version.
+# These are JAX's private hooks; `tests/lifting/test_batched_libraries.py` checks each.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,28 +50,61 @@ def batches_key(primitive: Any, avals: Iterable[Any]) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def noting_batches(noted: Batches) -> Generator[None]:
-    """Note how primitives of libraries are batched meanwhile."""
-    table: dict[Any, Any] = _batching.fancy_primitive_batchers
-    own = {
-        primitive: rule for primitive, rule in table.items() if library_of(primitive)
-    }
-    table.update({each: _noting(each, rule, noted) for each, rule in own.items()})
+    """Note how primitives of libraries are batched meanwhile, in this thread.
+
+    Within another such context both take note.
+    """
+    token = _noted.set((*_noted.get(), noted))
+    _watching.enter()
     try:
         yield
     finally:
-        table.update(own)
+        _watching.leave()
+        _noted.reset(token)
 
 
-def _noting(
-    primitive: Any, rule: Callable[..., Any], noted: Batches
-) -> Callable[..., Any]:
+_noted: ContextVar[tuple[Batches, ...]] = ContextVar("noted", default=())
+
+
+class _Watching:
+    """Puts rules that take note into JAX's table while any thread wants to know."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_wanted = 0
+        self._replaced: list[tuple[Any, Any, Any]] = []
+
+    def enter(self) -> None:
+        table: dict[Any, Any] = _batching.fancy_primitive_batchers
+        with self._lock:
+            self._n_wanted += 1
+            if self._n_wanted == 1:
+                rules = [(p, rule) for p, rule in table.items() if library_of(p)]
+                self._replaced = [(p, rule, _noting(p, rule)) for p, rule in rules]
+                table.update({p: noting for p, _, noting in self._replaced})
+
+    def leave(self) -> None:
+        table: dict[Any, Any] = _batching.fancy_primitive_batchers
+        with self._lock:
+            self._n_wanted -= 1
+            if not self._n_wanted:
+                for primitive, rule, noting in self._replaced:
+                    if table.get(primitive) is noting:  # else it has a new one
+                        table[primitive] = rule
+                self._replaced = []
+
+
+_watching = _Watching()
+
+
+def _noting(primitive: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
     def noting(axis: Any, values: Sequence[Any], dims: Sequence[Any], **params: Any):
         flags = tuple([dim is not None for dim in dims])
         try:
             types = map(jax.typeof, values)
-            avals = [_without(*each) for each in zip(types, dims)]
-            if any(flags):
-                noted.setdefault(batches_key(primitive, avals), {})[flags] = axis.size
+            key = batches_key(primitive, map(_without, types, dims))
+            for noted in _noted.get() if any(flags) else ():
+                noted.setdefault(key, {})[flags] = axis.size
         except Exception:  # values of a library may be what they like
             pass
         return rule(axis, values, dims, **params)

@@ -43,7 +43,9 @@ class Runs:
         plain = innermost(function)
         if runs and plain is not None:
             # JAX may run a function again meanwhile, as what its rules are made of.
-            self._last[plain] = found = [r for r in runs if _is_as(runs[0], r)][-1]
+            self._last[plain] = found = [
+                r for r in runs if _has_statics_of(runs[0], r)
+            ][-1]
             return found
         return self._last.get(plain)
 
@@ -124,13 +126,14 @@ def runs_of(function: Any, bodies: Sequence[Body]) -> list[Body]:
     return [wrapped(plain, run) for run in found]
 
 
-def _is_as(first: Body, run: Body) -> bool:
+def _has_statics_of(first: Body, run: Body) -> bool:
     """Whether two runs of a function were given the same static arguments."""
     pairs = [(value, run.parameters.get(k)) for k, value in first.parameters.items()]
-    return run is first or not any(_is_other(*pair) for pair in pairs)
+    return run is first or not any(_are_other_statics(*pair) for pair in pairs)
 
 
-def _is_other(value: Any, other: Any) -> bool:
+def _are_other_statics(value: Any, other: Any) -> bool:
+    """Whether two arguments hold no arrays, and are known to be others."""
     if is_copy(value, other) or arrays_in((value, other)):
         return False
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from untrace import jaxapi
 from untrace.recovery.record import Body
 
 _Made = TypeVar("_Made")
@@ -17,15 +18,18 @@ class TracedApart:
 
     Attributes:
       runs: The runs, in the order in which they were asked for.
+      batches: How primitives of libraries are batched, in these and in the program.
     """
 
     runs: list[Body] = field(default_factory=list)
+    batches: jaxapi.Batches = field(default_factory=dict)
     _known: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Any, trace: Callable[[], _Made]) -> _Made:
         """Return what `trace` returns: runs, alone or in containers."""
         if key not in self._known:
-            made = self._known[key] = trace()
+            with jaxapi.noting_batches(self.batches):
+                made = self._known[key] = trace()
             self.runs += _runs(made)
         return self._known[key]
 
