@@ -89,6 +89,32 @@ def forward(x):
     assert "astype" not in body and "tree.map" not in body
 
 
+def test_a_tree_whose_leaves_are_marked_for_derivatives_alone_is_the_tree():
+    layers = library("""
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+marked_p = Primitive("marked")
+marked_p.def_impl(lambda x: x)
+marked_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(marked_p, mlir.lower_fun(lambda x: x, multiple_results=False))
+
+def mark(x):
+    return marked_p.bind(x)
+
+def forward(params, x):
+    params = jax.tree.map(mark, params)
+    return jnp.tanh(x @ params["w"] + params["b"])
+""")
+    src = untrace.source(lambda params, x: jnp.exp(layers.forward(params, x)))(
+        PARAMS, X
+    )
+    assert src.report.strength == "equivalent", str(src.report)
+    body = str(src).partition("def example_args")[0].partition("import")[2]
+    assert "tree.map" not in body and "params = params" not in body, body
+    assert '@ params["w"]' in body, body
+
+
 def test_functions_that_call_another_and_short_ones_have_no_definition():
     layers = library("""
 def value_and_grad(function):

@@ -77,6 +77,8 @@ def tree_call(item: Call, home: tuple[str, str], writer: Writer) -> Term:
     try:
         told = _told_apart(runs, writer)
         if told is not None:
+            if is_map and _changes_nothing(told, writer):
+                _stand_for_argument(item, writer)
             shown = replace(item, bodies=told, kwargs=kwargs)
             name = home[1].removeprefix("tree_")
             if writer.in_library and hasattr(jax.tree, name):
@@ -141,6 +143,35 @@ def _telling(runs: Sequence[Body], writer: Writer) -> Sequence[Body] | None:
     if any(text != texts[0] for text in texts):
         return None
     return list(known) if doubtful else runs
+
+
+def _changes_nothing(runs: Sequence[Body], writer: Writer) -> bool:
+    """Whether a library's function gives back the leaves, as it is written.
+
+    It may have marked them, for derivatives that the program does not take.
+    """
+    if not writer.in_library or not runs or not runs[0].calls:
+        return False
+    draft = _written(runs[0], writer)
+    given = draft.result.ref if draft.result is not None else None
+    if given is None or draft.statements:
+        return False
+    ref = given.resolved()
+    return not ref.path and [ref.name] == [one.name for one in draft.parameters]
+
+
+def _stand_for_argument(item: Call, writer: Writer) -> None:
+    """Let the result of a map stand for the tree that it was given, if that has a name.
+
+    Raises:
+      Unrolled: If it has.
+    """
+    found = writer.find(writer.values.key(item.args[1]))
+    if found is None:
+        return
+    writer.values.define(item.result, *found)
+    writer.program.shapes.add(*writer.values.tree(item.result), found[0].hint)
+    raise Unrolled
 
 
 def _numbers(run: Body) -> dict[str, float]:
