@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import PartitionSpec as P
 
 from tests.verification.mutation import edits
 from tests.verification.programs import PROGRAMS, M, X, host, mlp, refs, retrace, trace
@@ -245,6 +246,77 @@ def test_constants_of_nested_loops_that_only_dead_code_reads_do_not_count() -> N
         return jax.lax.fori_loop(0, 3, lambda i, c: c + b, jnp.zeros(4))
 
     assert equivalent(_loop(lambda a, b: None), _loop(nested)) is None
+
+
+SPLIT, WHOLE = P("d"), P()  # over the devices, and on each of them
+
+
+def _over_shards(function: Callable[..., Any], specs: Sequence[P], *order: int) -> Any:
+    """Trace a map over shards of some of two arguments, in an order."""
+    mesh = jax.make_mesh((1,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    # Without the check, types inside do not tell what is split from what is whole.
+    mapped = jax.shard_map(
+        function, mesh=mesh, in_specs=tuple(specs), out_specs=WHOLE, check_vma=False
+    )
+    return traced(lambda *args: mapped(*[args[i] for i in order]), X, X)
+
+
+def _summed(x: Any, y: Any) -> Any:
+    return lax.psum(x, "d") - y
+
+
+def test_operands_of_a_map_over_shards_that_only_dead_code_reads_do_not_count() -> None:
+    def with_dead(x: Any, dead: Any, y: Any) -> Any:
+        jnp.sin(dead)
+        return _summed(x, y)
+
+    plain = _over_shards(_summed, (SPLIT, WHOLE), 0, 1)
+    for spec, given in itertools.product((SPLIT, WHOLE), (0, 1)):
+        dead = _over_shards(with_dead, (SPLIT, spec, WHOLE), 0, given, 1)
+        assert compare(plain, dead) is not None
+        assert equivalent(plain, dead) is None
+        assert equivalent(dead, plain) is None
+
+
+def test_operands_of_a_map_over_shards_that_are_read_count() -> None:
+    plain = _over_shards(_summed, (SPLIT, WHOLE), 0, 1)
+    read = _over_shards(lambda x, y, _: _summed(x, y), (SPLIT, WHOLE, WHOLE), 0, 0, 1)
+    assert equivalent(plain, read) is not None
+
+
+def test_operands_of_a_map_over_shards_keep_their_specs() -> None:
+    def turned(y: Any, x: Any) -> Any:
+        return _summed(x, y)
+
+    plain = _over_shards(_summed, (SPLIT, WHOLE), 0, 1)
+    assert equivalent(plain, _over_shards(turned, (WHOLE, SPLIT), 1, 0)) is None
+    assert equivalent(plain, _over_shards(turned, (SPLIT, WHOLE), 1, 0)) is not None
+    assert equivalent(plain, _over_shards(_summed, (WHOLE, SPLIT), 0, 1)) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    itertools.combinations(itertools.product((SPLIT, WHOLE), repeat=2), 2),
+    ids=str,
+)
+def test_one_value_with_different_specs_is_two_operands(
+    one: Sequence[P], other: Sequence[P]
+) -> None:
+    expected, actual = [_over_shards(_summed, s, 0, 0) for s in (one, other)]
+    assert equivalent(expected, _over_shards(_summed, one, 0, 0)) is None
+    assert equivalent(expected, actual) is not None
+    assert equivalent(actual, expected) is not None
+
+
+@pytest.mark.parametrize("specs", [(SPLIT, WHOLE), (WHOLE, SPLIT)], ids=str)
+@pytest.mark.parametrize("spec", [SPLIT, WHOLE], ids=str)
+def test_one_value_with_different_specs_is_not_given_once(
+    specs: Sequence[P], spec: P
+) -> None:
+    twice = _over_shards(_summed, specs, 0, 0)
+    once = _over_shards(lambda x: _summed(x, x), (spec,), 0)
+    assert equivalent(twice, once) is not None
+    assert equivalent(once, twice) is not None
 
 
 def test_constants_that_are_read_count() -> None:

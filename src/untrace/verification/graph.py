@@ -322,30 +322,33 @@ class Graph(StandInKeys):
         kept = list(range(len(operands)))
         dropped: set[int] = set()
         changed: dict[str, Key] = {}
-        for reader in readers(eqn):
+        found = tuple(readers(eqn))
+        for reader in found:
             n = reader.n_operands
-            unread, repeated, fixed = self._left_out(eqn, reader, operands, scope)
-            left = unread | {i for i, _ in (*repeated, *fixed)}
-            dropped.update(reader.first + i for i in left)
-            order: tuple[int, ...] = ()
-            if not reader.are_needed:  # their order is no part of the data flow
-                first, end = reader.first, reader.first + int(n)
-                ranked = sorted(range(first, end), key=operands.__getitem__)
-                order = tuple([i - first for i in ranked])
-                kept[first:end] = ranked
-            keys = [
-                self.jaxpr(j, scope, unread, repeated, fixed, order)
-                for j in reader.jaxprs
-            ]
+            with self.inside(eqn):
+                unread, repeated, fixed = self._left_out(eqn, reader, operands, scope)
+                left = unread | {i for i, _ in (*repeated, *fixed)}
+                dropped.update(reader.first + i for i in left)
+                order: tuple[int, ...] = ()
+                if not reader.are_needed:  # their order is no part of the data flow
+                    first, end = reader.first, reader.first + int(n)
+                    ranked = sorted(range(first, end), key=operands.__getitem__)
+                    order = tuple([i - first for i in ranked])
+                    kept[first:end] = ranked
+                keys = [
+                    self.jaxpr(j, scope, unread, repeated, fixed, order)
+                    for j in reader.jaxprs
+                ]
             changed[reader.param] = tuple(keys)
             if reader.counted:
                 changed[reader.counted] = (n - len(left), reader.more, type(n))
         if not changed:
             return self.params(eqn, scope), operands
         kept = [i for i in kept if i not in dropped]
-        if "linear" in eqn.params:
-            linear = tuple([eqn.params["linear"][i] for i in kept])
-            changed["linear"] = self.value(linear, None)
+        for param in ("linear", *[reader.placed for reader in found]):
+            if param in eqn.params:  # an item for each operand
+                items = tuple([eqn.params[param][i] for i in kept])
+                changed[param] = self.value(items, None)
         # A body is only gone through as it is without what is dropped.
         params = self.params(eqn, scope, changed)
         return params, tuple([operands[i] for i in kept])
@@ -361,7 +364,9 @@ class Graph(StandInKeys):
             unread = frozenset.intersection(*each)
         end = reader.first + int(n)  # a program made by hand may have 1.0 there
         given = operands[reader.first : end]
-        repeated, fixed = self._repeated(reader.jaxprs, given, unread)
+        repeated, fixed = ((), ())
+        if not reader.placed:
+            repeated, fixed = self._repeated(reader.jaxprs, given, unread)
         if unread or repeated or fixed:
             cases = rules.cases_of(eqn, self.cases)
             if rules.names_constants(eqn, self._check_vma, cases):

@@ -8,7 +8,8 @@ variables in order, equivalence numbers them by what they compute.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Hashable, Mapping
+import contextlib
+from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import Any
 
 import jax
@@ -31,6 +32,7 @@ from untrace.verification.surroundings import changeable, changes_nothing
 Key = Any
 _PLAIN = {int: "int", bool: "bool", str: "str"}
 NONE_KNOWN: Mapping[str, Key] = {}
+_AS_AROUND = contextlib.nullcontext()
 
 
 class KeyScope:
@@ -95,17 +97,28 @@ class KeyMaker(abc.ABC):
           known: The keys of some params.
         """
         opaque = rules.OPAQUE_PARAMS.get(jaxapi.primitive_name(eqn.primitive))
-        outer = self._check_vma
-        self._check_vma = eqn.params.get("check_vma", outer)
-        items = [
-            (name, known[name] if name in known else self.param(eqn, name, scope))
-            for name in sorted(eqn.params)
-            if (opaque is None or name not in opaque)
-        ]
-        if opaque is not None:
-            items.append(("rules", self.rules(eqn, scope)))
-        self._check_vma = outer
+        with self.inside(eqn):
+            items = [
+                (name, known[name] if name in known else self.param(eqn, name, scope))
+                for name in sorted(eqn.params)
+                if (opaque is None or name not in opaque)
+            ]
+            if opaque is not None:
+                items.append(("rules", self.rules(eqn, scope)))
         return tuple(items)
+
+    def inside(self, eqn: Any) -> contextlib.AbstractContextManager[None]:
+        """Go through the sub-programs of an equation as JAX traces the rules in them."""
+        is_checked = eqn.params.get("check_vma")
+        return _AS_AROUND if is_checked is None else self._checked(is_checked)
+
+    @contextlib.contextmanager
+    def _checked(self, check_vma: bool) -> Generator[None]:
+        outer, self._check_vma = self._check_vma, check_vma
+        try:
+            yield
+        finally:
+            self._check_vma = outer
 
     def param(self, eqn: Any, name: str, scope: KeyScope) -> Key:
         """Make the key of a param; a batching rule that recurs is written as such."""

@@ -23,6 +23,8 @@ class Reader(NamedTuple):
       n_operands: How many there are.
       counted: The param that says how many there are, if there is one.
       more: What else that param counts, if anything.
+      placed: The param that says of each operand how it is spread over devices, if there
+        is one: what is given twice is not the same inside.
       are_needed: Whether it counts that an operand is given, read or not: a function with
         derivative rules has no derivative by what it closes over.
     """
@@ -33,6 +35,7 @@ class Reader(NamedTuple):
     n_operands: int
     counted: str = ""
     more: tuple[int, ...] = ()
+    placed: str = ""
     are_needed: bool = False
 
 
@@ -57,6 +60,10 @@ def readers(eqn: Any) -> Iterator[Reader]:
         yield Reader("branches", tuple(params["branches"]), 1, len(eqn.invars) - 1)
     elif name in ("checkpoint", "remat2"):
         yield Reader("jaxpr", (params["jaxpr"],), 0, len(eqn.invars))
+    elif name == "shard_map":
+        n, specs = len(eqn.invars), params["in_specs"]
+        if type(specs) is tuple and len(specs) == n:  # else it is not as JAX makes it
+            yield Reader("jaxpr", (params["jaxpr"],), 0, n, placed="in_specs")
     elif name in ("custom_jvp_call", "custom_vjp_call"):
         function, n = (params["call_jaxpr"],), params["num_consts"]
         if type(n) is int:  # else it is not as JAX makes it

@@ -89,6 +89,25 @@ differs(
     mapped(jnp.sin, SQUARE, P(("a", "b")), P(("a", "b"))),
     mapped(jnp.sin, SQUARE, P(("b", "a")), P(("b", "a"))),
 )
+
+
+def unchecked(scale: float) -> Any:
+    """A function whose backward rule raises where varying values are told apart."""
+
+    def marked(x: Any) -> Any:
+        varying = lax.pcast(x, "a", to="varying")
+        assert "{V:a}" not in str(jax.typeof(varying))
+        return varying
+
+    @jax.custom_vjp
+    def double(x: Any) -> Any:
+        return x * 2
+
+    double.defvjp(lambda x: (x * 2, None), lambda _, ct: (marked(ct * scale),))
+    return mapped(double, check_vma=False)
+
+
+differs("shard_map, a rule without check_vma", unchecked(2.0), unchecked(3.0))
 differs("shard_map, check_vma", mapped(jnp.sin), mapped(jnp.sin, check_vma=False))
 differs(
     "shard_map, manual axes",
