@@ -69,7 +69,9 @@ def read_bind(
 ) -> tuple[Any, Any, Sequence[Any], Mapping[str, Any]]:
     """Read from the frame of such a method at which trace what is bound to what."""
     values = frame.f_locals
-    return values["trace"], values["self"], values["args"], values["params"]
+    # JAX 0.12 takes the function of a `shard_map` out of them.
+    params = dict(values["params"])
+    return values["trace"], values["self"], values["args"], params
 
 
 def bind_again(primitive: Any, args: Any, params: Mapping[str, Any]) -> list[Any]:

@@ -36,8 +36,9 @@ def _is_array(value: Any) -> bool:
 def _axis_params(region: Region) -> Iterator[Any]:
     for eqn in region.flat():
         for key in AXIS_PARAMS:
-            if eqn.params.get(key) is not None:
-                yield eqn.params[key]
+            axes = eqn.params.get(key)
+            if axes is not None and np.asarray(axes).dtype.kind not in "OU":  # no names
+                yield axes
 
 
 def _one_axis(region: Region) -> Iterator[str]:
