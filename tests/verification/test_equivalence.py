@@ -68,6 +68,23 @@ def test_names_of_calls_do_not_count_but_their_options_do() -> None:
     assert equivalent(donating, program(first)) is not None
 
 
+def test_ranges_in_params_are_compared_by_their_limits() -> None:
+    def program(axes: range, *, is_late: bool = False) -> Any:
+        numbers = lax.ScatterDimensionNumbers(axes, (0,), (0,))
+        index, update = jnp.ones((1, 1), int), jnp.ones((1, 2))
+
+        def function(x: Any) -> Any:
+            early = None if is_late else jnp.sin(x)
+            added = lax.scatter_add(x, index, update, numbers)
+            return added, jnp.sin(x) if early is None else early
+
+        return traced(function, M)
+
+    late = program(range(1, 2), is_late=True)
+    assert equivalent(program(range(1, 2)), late) is None
+    assert equivalent(program(range(1, 2, 2)), late) is not None
+
+
 # Differentiation leaves dead equations behind.
 WITH_DEAD_EQUATIONS = {"dead", "grad_custom_vjp", "grad_remat", "hessian", "jvp"}
 SEEN = ("another primitive", "literal value", "literal dtype", "one step", "effects")

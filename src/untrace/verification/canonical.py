@@ -277,10 +277,9 @@ def stable_text(value: Any) -> str:
     return repr((parts.kind, [stable_text(child) for _, child in parts.children]))
 
 
-def _slice(value: slice) -> Parts:
-    return Parts(
-        ("slice",), (("start", value.start), ("stop", value.stop), ("step", value.step))
-    )
+def _slice(value: slice | range) -> Parts:
+    limits = _named(value, ("start", "stop", "step"))
+    return Parts((type(value).__name__,), limits)
 
 
 def _treedef(value: Any) -> Parts:
@@ -556,7 +555,7 @@ _SPLITTERS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     ((tuple, list), _sequence),
     ((dict, types.MappingProxyType, jaxapi.FrozenDict), _mapping),
     ((set, frozenset), _set),
-    (slice, _slice),
+    ((slice, range), _slice),
     (jax.tree_util.PyTreeDef, _treedef),
     (types.FunctionType, _function),
     (types.CodeType, _code),
