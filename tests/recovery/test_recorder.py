@@ -338,3 +338,23 @@ def test_a_fault_of_the_recorder_does_not_end_the_job(monkeypatch):
     )
     with pytest.raises(ZeroDivisionError):  # the user's own error stays what it is
         untrace.source(lambda x: x / 0 if 1 / 0 else x)(X)
+
+
+@pytest.mark.parametrize("operator", ["add", "radd", "iadd", "eq", "contains", "bool"])
+@pytest.mark.parametrize("held", [("a", 1), ["a", 1], {"a": 1}])
+def test_operators_of_what_a_function_is_given_are_not_called(operator, held) -> None:
+    def refuse(*args):
+        raise AssertionError(operator)
+
+    base = type(held)
+    kind = type(
+        "Held", (base,), {f"__{operator}__": refuse, "__hash__": object.__hash__}
+    )
+    given = kind(held)
+
+    def layer(given, x):
+        return jnp.tanh(x) * x
+
+    src = untrace.source(lambda x: layer(given, x) + layer(given, x * 2))(jnp.ones(3))
+    assert "from its equations" not in str(src).lower(), str(src)
+    assert "def layer(x):" in str(src), str(src)

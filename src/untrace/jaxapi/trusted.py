@@ -112,7 +112,7 @@ def derivative_is_of_library(primitive: Any) -> bool:
         elif isinstance(part, types.MethodType):
             parts += [part.__func__, type(part.__self__)]
         elif isinstance(part, tuple | list):
-            parts += part
+            parts.extend(part)
         elif callable(part) and not isinstance(part, types.BuiltinFunctionType):
             is_named = isinstance(part, types.FunctionType | type)
             if not is_of_jax(part if is_named else type(part)):

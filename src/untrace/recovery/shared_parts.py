@@ -42,7 +42,7 @@ def _arrays(values: Iterable[Any]) -> list[Any]:
         if isinstance(value, jaxapi.Tracer):
             found.append(value)
         elif isinstance(value, (tuple, list)):
-            left += value
+            left.extend(value)
         elif type(value) is dict:
             left += value.values()
         elif is_dataclass(value) and not isinstance(value, type):
