@@ -122,3 +122,54 @@ def test_lambdas_in_each_other_may_share_names() -> None:
         return jax.vmap(lambda x: jax.vmap(lambda x: x * 2)(x))(x[None])
 
     assert "lambda x: jax.vmap(lambda x: x * 2)(x)" in recover(program, X)
+
+
+class Variable:
+    """Says which array it is when JAX asks, and when it is asked for a product."""
+
+    def __init__(self, name: str, scale: float | None = None) -> None:
+        self.name, self.scale = name, scale
+
+    def __jax_array__(self) -> Any:
+        array = HELD[self.name]
+        return array if self.scale is None else array * self.scale
+
+
+HELD: dict[str, Any] = {}
+W, B = Variable("w"), Variable("b")
+
+
+def test_objects_are_the_arrays_that_they_say() -> None:
+    def layer(params: Any, x: Any) -> Any:
+        HELD.update(params)
+        return jnp.stack([jnp.tanh(x @ W + B), jnp.asarray(B) - x])
+
+    params = {"w": np.ones((3, 3), np.float32), "b": X}
+    text = recover(layer, params, X)
+    assert 'jnp.tanh(x @ params["w"] + params["b"])' in text
+    assert 'params["b"] - x' in text
+    text = recover(jax.grad(lambda params, x: layer(params, x).sum()), params, X)
+    assert 'jnp.tanh(x @ params["w"] + params["b"])' in text
+
+
+def test_what_objects_compute_when_they_are_asked_is_not_what_they_hold() -> None:
+    def program(params: Any, x: Any) -> Any:
+        HELD.update(params)
+        return jnp.sin(x) - Variable("b", 2.0)
+
+    src = untrace.source(program)({"b": X}, X)
+    assert src.report.is_verified
+    assert "jnp.sin(x)" in str(src)
+
+
+class Refusing:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_attributes_of_static_arguments_are_not_asked_for() -> None:
+    held = Refusing()
+    layer = jax.jit(lambda held, x: jnp.tanh(x) * x, static_argnums=0)
+    assert "jnp.tanh(x) * x" in recover(
+        lambda x: layer(held, x) + layer(held, x * 2), X
+    )

@@ -153,12 +153,47 @@ def _add_callables(values: Iterable[Any], found: list[Any]) -> None:
             _add_callables(value, found)
         elif callable(value) and not isinstance(value, _NO_FUNCTIONS):
             found.append(value)
+        elif _is_converted(value):
+            found.append(getattr(value, CONVERSION))
         else:
             if len(_NO_CALLABLES) > _MAX_CLASSES:  # those that are made in every run
                 _NO_CALLABLES.clear()
             _NO_CALLABLES.add(kind)
 
 
+def _is_converted(value: Any) -> bool:
+    """Whether JAX asks an object which array it is; its own attributes are not read."""
+    return hasattr(type(value), CONVERSION) and not isinstance(value, _NO_FUNCTIONS)
+
+
+def give_arrays(call: Call) -> None:
+    """Let a call be given the arrays that objects said to be, in their place.
+
+    The method that says so is no function that the call was given. What it has computed
+    is no part of what was there before.
+    """
+    runs = [run for run in call.bodies if run.code.co_name == CONVERSION]
+    if not runs or call.span is None:
+        return
+    call.bodies = [run for run in call.bodies if run not in runs]
+    made = {id(array) for bind in call.span.binds() for array in bind.results}
+    arrays = {
+        id(object_): run.result
+        for run in runs
+        for object_ in [*run.parameters.values()][:1]
+        if isinstance(run.result, jax.Array) and id(run.result) not in made
+    }
+
+    def array_of(value: Any) -> Any:
+        if type(value) in (tuple, list):
+            return type(value)(map(array_of, value))
+        return arrays.get(id(value), value)
+
+    call.args = tuple(map(array_of, call.args))
+    call.kwargs = {key: array_of(value) for key, value in call.kwargs.items()}
+
+
+CONVERSION = "__jax_array__"
 _MAX_CLASSES = 4096
 _NO_FUNCTIONS = type, jaxapi.Tracer, jax.Array
 _NO_CALLABLES: set[type] = set()

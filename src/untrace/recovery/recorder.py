@@ -40,7 +40,7 @@ from untrace.recovery.kinds import (
     Readers,
     parameter_names,
 )
-from untrace.recovery.passed import PassedFunctions, is_same
+from untrace.recovery.passed import PassedFunctions, give_arrays, is_same
 from untrace.recovery.record import (
     RETURNED,
     Bind,
@@ -231,6 +231,8 @@ class Recorder:
             if entry.is_tree:
                 self._end_map(entry.call, entry)
             self._finish(entry.call, entry)
+            if entry.own is None:
+                give_arrays(entry.call)
             if entry.own is None and self.stack[-1].body is not None:
                 self.stack[-1].body.calls += add_results(entry.call)
 
